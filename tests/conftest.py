@@ -6,7 +6,6 @@ import gc
 import shutil
 from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -40,17 +39,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let each worker begin with slow tests: begun last, they are waited for while the others have nothing to do."""
-    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    rest = iter([item for item in items if not item.get_closest_marker("slow")])
-    share = -(-len(items) // workers)
-    for n in range(workers):  # xdist deals contiguous parts
-        own = slow[n::workers]
-        items[n * share : (n + 1) * share] = [*own, *islice(rest, share - len(own))]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,8 +28,6 @@ from blueflame.system.flock import read_lock_holder
 from support.house_traffic import ANNA, BOB, HouseTraffic, SentMessage, run_traffic
 from support.houses import PATIENCE, HouseStage, make_house
 
-pytestmark = pytest.mark.slow
-
 KILLS = int(os.environ.get("BLUEFLAME_HOUSE_KILLS", "2"))
 SEED = int(os.environ.get("BLUEFLAME_TORTURE_SEED", "1"))
 SOURCES = 7

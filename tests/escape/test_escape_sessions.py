@@ -20,7 +20,6 @@ from escape.table import behind
 from support.sessions import Stage, make_stage, task, writes
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here"),
     pytest.mark.usefixtures("forked_wardens"),
 ]

@@ -14,8 +14,6 @@ from blueflame.testing.bot_api import BotApi, ShownMessage
 from support.houses import HouseStage, end_session, make_served_repository
 from support.repositories import run_git
 
-pytestmark = pytest.mark.slow
-
 ANNA = 11
 PATIENCE = 120.0
 SETTINGS = "telegram:\n  api: {url}\n  chats:\n    11: {{repository: shop}}\n"

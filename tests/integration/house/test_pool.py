@@ -7,8 +7,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from blueflame.journal.journal import Journal
 from blueflame.journal.pool import PoolJournal
 from blueflame.model.event import AttemptIntended, GateOpened, SlotAwaited
@@ -18,8 +16,6 @@ from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.views.house import list_pool_roles, read_pool
 from support.houses import HouseStage, make_house
 from support.repositories import run_git
-
-pytestmark = pytest.mark.slow
 
 STUCK = {"schema_version": 1, "defaults": {"lead": "stuck"}}
 

@@ -26,8 +26,6 @@ from blueflame.system.flock import read_lock_holder
 from support.houses import OWNER, HouseStage, make_house
 from support.repositories import run_git
 
-pytestmark = pytest.mark.slow
-
 BOB = Sender(name="bob", trust=Trust.MEMBER, address="telegram:7")
 
 
