@@ -54,7 +54,7 @@ def test_a_worker_is_watched_in_tmux_its_work_lands_and_its_window_stays(
 ) -> None:
     configure(repo, {"roles": {"worker": {"runtime": "tmux", "model": "sonnet"}}, "planning": {"workflow": "single"}})
     decisions = write(tmp_path / "решения.yaml", YES)
-    tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # of another program: it is adopted
+    tmux("new-session", "-d", "-s", "cc-worker", "-n", "other", "sleep 600")  # of another program: it is adopted
     turns = build_write_turns("src/barn.txt", "crimson\n")
     turns[-1]["delay"] = 3.0  # seconds, in which the window can be looked at
     with LoopbackModel(build_model_script(build_worker_scenario("task-001", *turns))) as model:
@@ -72,7 +72,7 @@ def test_a_worker_is_watched_in_tmux_its_work_lands_and_its_window_stays(
         ),
         what="the window stays and says what it waits for",
     )
-    assert tmux("list-windows", "-t", "=cc-worker", "-F", "#{window_name}") == f"sleep\nworker-1 {repo.name}\n"
+    assert tmux("list-windows", "-t", "=cc-worker", "-F", "#{window_name}") == f"other\nworker-1 {repo.name}\n"
     folder = repo / ".blueflame" / "attempts" / attempt["id"]
     assert json.loads((folder / "tmux.json").read_text()) == {"session": "cc-worker", "window": 1, "pane": 0}
     assert "CLAUDECODE" not in json.loads((folder / "launch.json").read_text())["env"]
