@@ -11,10 +11,9 @@ from blueflame.dispatch.people import find_answer_problem
 from blueflame.dispatch.session_watch import SessionWatch
 from blueflame.dispatch.state import RequestRecord
 from blueflame.house.core import HouseCore
-from blueflame.house.repository import WatchedRepository
+from blueflame.house.repository import FAILURES, WatchedRepository
 from blueflame.journal.house import Settlement, WaitingArrival
 from blueflame.journal.journal import REFUSED, WAITING, Journal
-from blueflame.model.errors import BlueFlameError
 from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand, IncomingRequest, Trust
 from blueflame.model.house.event import (
     HOUSE,
@@ -112,7 +111,7 @@ class Answers:
                     "key": answer.key,
                 }
                 message = send_to_inbox(project, answer.session, "answer", body)
-        except BlueFlameError as error:
+        except FAILURES as error:
             self._settle_answer(waiting, answer, accepted=False, reply=str(error))
             return
         self._sent[waiting.id] = (waiting, message)
@@ -132,7 +131,7 @@ class Answers:
             try:
                 with Journal.open_read_only(repository.open_project().state.journal) as journal:
                     reply = journal.read_reply(message)
-            except BlueFlameError:
+            except FAILURES:
                 continue  # the repository cannot be read now; that is shown
             watch = repository.watches.get(answer.session)
             if reply.state != WAITING:
@@ -201,7 +200,11 @@ class Answers:
             self._settle_command(waiting, command, problem=problem)
         else:
             by = f"{command.sender.name} ({command.sender.address})"
-            self.send_stop(repository, repository.unfinished, by, key=f"stop:{command.source}:{command.key}")
+            try:
+                self.send_stop(repository, repository.unfinished, by, key=f"stop:{command.source}:{command.key}")
+            except FAILURES as error:
+                self._settle_command(waiting, command, problem=str(error))
+                return
             reply = f"{repository.unfinished} is stopping; 'blueflame resume' continues it"
             self._settle_command(waiting, command, reply=reply)
 

@@ -26,9 +26,12 @@ class BackgroundCommand:
 
     def read_output(self) -> str:
         """Return what it has printed, the last part of it."""
-        with self.log.open("rb") as file:
-            file.seek(max(self.begin, file.seek(0, 2) - MAX_OUTPUT_CHARS))
-            printed = file.read().decode("utf-8", "replace")
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(self.begin, file.seek(0, 2) - MAX_OUTPUT_CHARS))
+                printed = file.read().decode("utf-8", "replace")
+        except OSError:  # it was deleted, maybe with the repository
+            return ""
         return clean_text(printed).strip().removeprefix("blueflame: ")
 
     def read_error(self) -> str:

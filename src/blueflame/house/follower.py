@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.dispatch.state import replay_house
+from blueflame.house.repository import FAILURES
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.journal import Journal
-from blueflame.model.errors import BlueFlameError
 from blueflame.model.event import JournalEntry
 from blueflame.model.house.event import OpenGate
 from blueflame.orchestrator.project import Project
@@ -62,7 +62,7 @@ class SessionFollower:
     def _read_one(self, name: SessionName) -> SessionNews | None:
         try:
             entries = list(self._read_entries(name))
-        except BlueFlameError:  # the house reports what is wrong with the repository
+        except FAILURES:  # the house reports what is wrong with the repository
             self._before.add(name)  # it is read as soon as it can be
             return None
         if not entries:

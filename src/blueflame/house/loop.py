@@ -17,9 +17,9 @@ from blueflame.dispatch.state import BEGUN, RequestRecord
 from blueflame.house.answers import Answers
 from blueflame.house.core import HouseCore
 from blueflame.house.processes import start_session, write_request_files
-from blueflame.house.repository import WatchedRepository, list_open_gates
+from blueflame.house.repository import FAILURES, WatchedRepository, list_open_gates
 from blueflame.journal.house import HouseJournal, Settlement, WaitingArrival
-from blueflame.model.errors import BlueFlameError, ConfigError
+from blueflame.model.errors import ConfigError
 from blueflame.model.event import GateOpened
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.house.arrival import IncomingRequest
@@ -126,6 +126,8 @@ class HouseLoop:
             await self._find_session(repository, record)
             return
         watch = repository.watch(record.session)
+        if repository.problem:
+            return
         if watch.ended:
             seconds = watch.last_at - watch.opened_at
             usd = watch.micro_usd / 1e6
@@ -141,7 +143,8 @@ class HouseLoop:
             if record.cancelled_by and repository.pid is not None:
                 # once for each process: one that a person has resumed is stopped again
                 key = f"cancel:{record.id}:{repository.pid}"
-                self.answers.send_stop(repository, record.session, record.cancelled_by, key=key)
+                with repository.note_problem():
+                    self.answers.send_stop(repository, record.session, record.cancelled_by, key=key)
         elif record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
         elif record.state is RequestState.RUNNING:
@@ -149,7 +152,12 @@ class HouseLoop:
 
     async def _find_session(self, repository: WatchedRepository, record: RequestRecord) -> None:
         ended = repository.command is not None and not repository.command.process.is_running  # before the journal
-        if session := repository.find_session_of(record.id):
+        session = ""
+        with repository.note_problem():
+            session = repository.find_session_of(record.id)
+        if repository.problem:
+            return  # it may have a session
+        if session:
             self.core.record(record.id, SessionFound(session=session))
             self._free(repository.name)
         elif ended:
@@ -244,7 +252,7 @@ class HouseLoop:
             repository.command = await asyncio.to_thread(
                 start_session, project, record, files, environ=self.core.environ, fresh=fresh
             )
-        except BlueFlameError as error:
+        except FAILURES as error:
             reason = "; ".join(error.problems) if isinstance(error, ConfigError) else str(error)
             if self.core.state.requests[record.id].state is RequestState.STARTING:
                 self.core.record(record.id, StartFailed(reason=reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from blueflame.dispatch.session_watch import SessionWatch
@@ -15,6 +16,7 @@ from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.system.clock import SystemClock
 
+FAILURES = (BlueFlameError, OSError)  # what a repository that is damaged, moved or forbidden raises
 MAX_ENDED = 10
 RACY_SECONDS = 1.0
 
@@ -39,12 +41,18 @@ class WatchedRepository:
 
     def look(self) -> None:
         """Read what has changed: first the lock, so that what a process wrote before it ended is read after it."""
-        try:
+        with self.note_problem():
             project = self._project = self._project or self.open_project()
             self.pid = find_running_pid(project)
             self._read_journal(project.state.journal)
             self.problem = ""
-        except BlueFlameError as error:
+
+    @contextmanager
+    def note_problem(self) -> Iterator[None]:
+        """What fails in the block is the problem of this repository until the next look, and not of the house."""
+        try:
+            yield
+        except FAILURES as error:
             self.problem, self._project, self.pid = str(error), None, None
 
     def find_session_of(self, request: str) -> str:
