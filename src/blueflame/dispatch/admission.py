@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from blueflame.dispatch.state import BEGUN, House, RequestRecord
 from blueflame.model.event import GateAnswered, GateOpened
 from blueflame.model.gate import FORMS, Answer, Gate, GateKind, build_gate_id
-from blueflame.model.house.arrival import IncomingAnswer, IncomingRequest, Trust
+from blueflame.model.house.arrival import TRUST_RANKS, IncomingAnswer, IncomingRequest, Trust
 from blueflame.model.house.event import (
     HouseEvent,
     Refusal,
     RequestQueued,
     RequestReceived,
     RequestRefused,
+    RequestState,
 )
 from blueflame.model.settings.house import HouseSettings
 from blueflame.model.suggestions import suggest
@@ -59,7 +62,7 @@ def find_refusal(
             f"{settings.limits.requests_per_hour}: ask again later"
         )
         return RequestRefused(why=Refusal.RATE, reason=reason)
-    waiting = sum(record.state not in BEGUN for record in house.list_of(repository))
+    waiting = sum(each.state not in BEGUN for each in _list_before(house, request, repository))
     if waiting >= settings.limits.queue_length:
         reason = f"{waiting} requests wait for {repository}, as many as limits.queue_length allows: ask again later"
         return RequestRefused(why=Refusal.QUEUE_FULL, reason=reason)
@@ -69,7 +72,15 @@ def find_refusal(
 def find_duplicate(house: House, request: IncomingRequest, repository: str) -> RequestRecord | None:
     """The open request that asks the same of the same repository."""
     wanted = _normalise(request)
-    return next((each for each in house.list_of(repository) if _normalise(each.request) == wanted), None)
+    return next((each for each in _list_before(house, request, repository) if _normalise(each.request) == wanted), None)
+
+
+def _list_before(house: House, request: IncomingRequest, repository: str) -> Iterator[RequestRecord]:
+    """The open requests that may keep it out: not those that a less trusted sender asks for and no owner approved."""
+    rank = TRUST_RANKS[request.sender.trust]
+    for each in house.list_of(repository):
+        if each.state is not RequestState.ASKED or TRUST_RANKS[each.request.sender.trust] >= rank:
+            yield each
 
 
 def _normalise(request: IncomingRequest) -> tuple[str, str, str]:

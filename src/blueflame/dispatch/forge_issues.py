@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from blueflame.dispatch.feeds import quote_text
-from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
+from blueflame.model.house.arrival import TRUST_RANKS, IncomingRequest, Sender, Trust
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 KIND = "issues"
 MAX_BODY_CHARS = 20_000
-RANKS = {Trust.FEED: 0, Trust.MEMBER: 1, Trust.OWNER: 2}
 
 Identify = Callable[[str], Sender | None]
 """Finds the person behind an address such as github:alice."""
@@ -52,7 +51,7 @@ def build_issue_request(
     """
     author = identify_account(identify, issue.forge, issue.author, Trust.MEMBER)
     labeler = identify_account(identify, issue.forge, labelled_by, Trust.MEMBER) if labelled_by else author
-    trust = min(author.trust, labeler.trust, key=RANKS.__getitem__)
+    trust = min(author.trust, labeler.trust, key=TRUST_RANKS.__getitem__)
     plain = f"{shorten_line(issue.title, 300)}\n\n{clean_text(issue.body[:MAX_BODY_CHARS])}"
     return IncomingRequest(
         source=KIND,

@@ -86,6 +86,19 @@ def test_a_full_queue_refuses_more() -> None:
     assert refused.why is Refusal.QUEUE_FULL
 
 
+@pytest.mark.parametrize(("first", "then"), [(NEWS, BOB), (NEWS, ALICE), (BOB, ALICE)])
+def test_what_no_owner_approved_keeps_out_no_one_who_is_trusted_more(first: Sender, then: Sender) -> None:
+    settings = build_settings("shop", queue_length=1)
+    asked = admit_request(House(), "req-1", build_request("Tidy up", sender=first), settings, recent=0)
+    house = replay_house(build_entries("req-1", *asked))
+    for text, why in (("Tidy up", Refusal.DUPLICATE), ("another", Refusal.QUEUE_FULL)):
+        _, accepted = admit_request(house, "req-2", build_request(text, sender=then), settings, recent=0)
+        assert not isinstance(accepted, RequestRefused)
+        _, refused = admit_request(house, "req-2", build_request(text, sender=first), settings, recent=0)
+        assert isinstance(refused, RequestRefused)
+        assert refused.why is why
+
+
 def ask() -> House:
     request = build_request(sender=BOB)
     return replay_house(build_entries("req-2", *admit_request(House(), "req-2", request, SHOP, recent=0)))

@@ -15,6 +15,9 @@ class Trust(StrEnum):
     FEED = "feed"  # is data: never starts paid work without a person
 
 
+TRUST_RANKS = {Trust.FEED: 0, Trust.MEMBER: 1, Trust.OWNER: 2}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """Who, by a name of the configuration, and from where: `telegram:12345`, `terminal:alice`, `feed:tech-news`."""
