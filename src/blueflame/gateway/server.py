@@ -56,7 +56,7 @@ async def _serve_until_closed(
         await _accept_listeners(control, RequestContext(options=options, access_log=access_log, resolve=resolve))
         return
     usage_log, timeouts = UsageLog(options.folder, options.attempt), GatewayTimeouts()
-    handler = ModelHandler(options.model, usage_log, options.attempt, StatusReporter(control), timeouts=timeouts)
+    handler = ModelHandler(options.model, usage_log, options.folder, StatusReporter(control), timeouts=timeouts)
     servers = await _accept_listeners(
         control,
         RequestContext(options=options, access_log=access_log, resolve=resolve, timeouts=timeouts, model=handler),

@@ -136,7 +136,7 @@ def test_a_rate_limit_is_shared_with_the_other_gateways_of_the_runtime(tmp_path:
         assert [call.result().status for call in calling] == [200, 200]
         assert (first.read_status()["parked"], second.read_status()["parked"]) == (None, None)
 
-    assert (reported["kind"], reported["reason"], reported["attempt"]) == ("rate_limit", "429: Slow down.", "a")
+    assert (reported["kind"], reported["reason"], reported["folder"]) == ("rate_limit", "429: Slow down.", str(tmp_path / "a"))
     assert reported["until"] > time.time() + 3000
     assert (also["kind"], also["reason"], also["until"]) == ("rate_limit", "429: Slow down.", reported["until"])
 
@@ -153,12 +153,13 @@ def test_the_first_success_lifts_the_limit_for_all(tmp_path: Path) -> None:
 
 
 def test_when_a_limit_ends_one_call_tries_first(tmp_path: Path) -> None:
-    """Those who share the limit wait for its answer: they would only get the limit again."""
+    """Those who share the limit wait for its answer: they would only get the limit again. Repositories of a house may
+    have attempts with the same id."""
     limited = answer_json(429, build_error(), retry_after_ms="500")
     shared = tmp_path / "shared.json"
     with start_provider(limited, limited, limited, FINE) as provider, ExitStack() as undo, _start_pool() as pool:
         options = build_model_options(provider.url, shared=str(shared))
-        gateways = [undo.enter_context(start_model_gateway(tmp_path / name, options)) for name in "abcd"]
+        gateways = [undo.enter_context(start_model_gateway(tmp_path / name / "one", options)) for name in "abcd"]
         first = pool.submit(gateways[0].send_call)
         wait_until(shared.exists, "the limit is shared")
         others = [pool.submit(each.send_call) for each in gateways[1:]]

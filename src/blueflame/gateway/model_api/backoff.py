@@ -58,9 +58,9 @@ class FailurePeriod:
 
 
 class AccountWait:
-    def __init__(self, options: ModelOptions, attempt: str, reporter: StatusReporter, wait_times: WaitTimes) -> None:
+    def __init__(self, options: ModelOptions, folder: str, reporter: StatusReporter, wait_times: WaitTimes) -> None:
         self._options = options
-        self._attempt = attempt
+        self._folder = folder  # of the attempt: two repositories of a house may have attempts with the same id
         self._reporter = reporter
         self._wait_times = wait_times
         self._periods: dict[str, FailurePeriod] = {}
@@ -79,7 +79,7 @@ class AccountWait:
         Its success removes the file; if it is gone, the others try one after the other.
         """
         until = _to_float(found.get("until"))
-        return until if found.get("attempt") == self._attempt else until + self._let_first
+        return until if found.get("folder") == self._folder else until + self._let_first
 
     async def wait_for_shared_limit(self, wait: CallWait) -> None:
         """Wait while another gateway reports a limit of the account. Raises WaitExceeded."""
@@ -186,7 +186,7 @@ class AccountWait:
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
             with open(draft, "w", encoding="utf-8") as file:  # noqa: PTH123
-                file.write(json.dumps({**content, "attempt": self._attempt}))
+                file.write(json.dumps({**content, "folder": self._folder}))
             os.replace(draft, path)  # noqa: PTH105
         except OSError:
             return False  # the other gateways will get the rate limit from the provider

@@ -71,7 +71,7 @@ class ModelHandler:
         self,
         options: ModelOptions,
         usage_log: UsageLog,
-        attempt: str,
+        folder: str,
         reporter: StatusReporter,
         *,
         timeouts: GatewayTimeouts,
@@ -83,7 +83,7 @@ class ModelHandler:
         self._prices = PriceList(options)
         self._budget = BudgetReservation(options.budgets, self._prices, reporter, warn=options.warn)
         self._wait_times = wait_times or WaitTimes()
-        self._rate_limit = AccountWait(options, attempt, reporter, self._wait_times)
+        self._rate_limit = AccountWait(options, folder, reporter, self._wait_times)
         self._connections = ProviderConnections(timeouts, tls=any(api.upstream.tls for api in options.apis.values()))
         self._bodies = BodyMemory()
         self._free_calls = 0
