@@ -63,7 +63,8 @@ async def _probe_all(probed: Sequence[Probed]) -> list[DoctorFinding]:
 async def _probe(each: Probed) -> DoctorFinding:
     """One that hangs is given up."""
     try:
-        found = await asyncio.wait_for(each.probe(), PROBE_SECONDS)
+        async with asyncio.timeout(PROBE_SECONDS):
+            found = await each.probe()
     except TimeoutError:
         found = SourceProbe(False, f"no reply within {PROBE_SECONDS:.0f} s: look at its address and the network")
     except BlueFlameError as error:

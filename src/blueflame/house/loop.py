@@ -81,7 +81,8 @@ class HouseLoop:
             self._wake.clear()
             await self.step()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._wake.wait()
 
     async def step(self) -> None:
         for repository in self.core.repositories.values():

@@ -55,7 +55,8 @@ class NotificationFace:
                 await self._send_news(desk, follower, sender)
                 self._send_house_gates(desk, sender)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed, TICK_SECONDS)
+                    async with asyncio.timeout(TICK_SECONDS):
+                        await changed
 
     async def _send_news(self, desk: HouseDesk, follower: SessionFollower, sender: NotificationSender) -> None:
         names = list_followed(desk.journal, desk.gates)

@@ -48,7 +48,12 @@ def start_fast_gateway(folder: Path, url: str, **more: object) -> Iterator[int]:
         assert options.model is not None
         access_log, usage_log = AccessLog(str(folder / "gateway.jsonl"), "a"), UsageLog(str(folder), "a")
         handler = ModelHandler(
-            options.model, usage_log, str(folder), StatusReporter(None), timeouts=GatewayTimeouts(), wait_times=FAST_PINGS
+            options.model,
+            usage_log,
+            str(folder),
+            StatusReporter(None),
+            timeouts=GatewayTimeouts(),
+            wait_times=FAST_PINGS,
         )
         server = await start_listener(RequestContext(options=options, access_log=access_log, model=handler), listener)
         await ends.wait()

@@ -136,7 +136,11 @@ def test_a_rate_limit_is_shared_with_the_other_gateways_of_the_runtime(tmp_path:
         assert [call.result().status for call in calling] == [200, 200]
         assert (first.read_status()["parked"], second.read_status()["parked"]) == (None, None)
 
-    assert (reported["kind"], reported["reason"], reported["folder"]) == ("rate_limit", "429: Slow down.", str(tmp_path / "a"))
+    assert (reported["kind"], reported["reason"], reported["folder"]) == (
+        "rate_limit",
+        "429: Slow down.",
+        str(tmp_path / "a"),
+    )
     assert reported["until"] > time.time() + 3000
     assert (also["kind"], also["reason"], also["until"]) == ("rate_limit", "429: Slow down.", reported["until"])
 

@@ -169,7 +169,8 @@ class AcpClient:
 
         async with self._news:
             try:
-                await asyncio.wait_for(self._news.wait_for(is_described), SETTLE_TIMEOUT)
+                async with asyncio.timeout(SETTLE_TIMEOUT):
+                    await self._news.wait_for(is_described)
             except TimeoutError:
                 _write_line(
                     type="error", text=f"it asked about {known.name or known.title!r} without describing the call"
