@@ -34,7 +34,7 @@ from blueflame.chat.updates import ButtonTap, ChatMessage, find_offset, format_c
 from blueflame.dispatch.people import find_answer_problem
 from blueflame.house.desk import HouseDesk
 from blueflame.intake.source import SourceProbe
-from blueflame.model.errors import BlueFlameError
+from blueflame.model.errors import BlueFlameError, find_first_error
 from blueflame.system.flock import format_lock_note, hold_lock
 from blueflame.text.sanitize import shorten_line
 from blueflame.text.utf16 import cut_to_units
@@ -66,7 +66,7 @@ class TelegramChat:
                 try:
                     await TelegramTalk(self._setup, desk, client, self._strangers).run()
                 except ExceptionGroup as group:
-                    raise _find_cause(group) from None
+                    raise find_first_error(group) from None
 
     async def probe(self) -> SourceProbe:
         """Try the token and the chats, without receiving anything: for doctor."""
@@ -90,12 +90,6 @@ async def _try(client: TelegramClient, chat: int) -> str:
     except MessageRefused as error:
         return f"chat {chat}: {error}; write to the bot there first"
     return ""
-
-
-def _find_cause(group: ExceptionGroup) -> Exception:
-    """The first error of tasks that ended together: it has the words for people."""
-    first = group.exceptions[0]
-    return _find_cause(first) if isinstance(first, ExceptionGroup) else first
 
 
 class TelegramTalk:

@@ -23,7 +23,7 @@ from blueflame.intake.registry import build_sources
 from blueflame.intake.source import ServedRepository, SourceContext
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.pool import PoolJournal
-from blueflame.model.errors import BlueFlameError, Refused
+from blueflame.model.errors import BlueFlameError, Refused, find_first_error
 from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
 from blueflame.model.settings.house import PoolSettings
 from blueflame.system import flock
@@ -72,22 +72,27 @@ async def serve_house(
         pool.write_limits(build_pool_limits(core.settings.pool))
     core.record(HOUSE, HouseStarted(pid=os.getpid(), version=__version__, repositories=tuple(core.repositories)))
     stopped = _watch_signals()
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop.run())]
-        tasks.append(group.create_task(_watch_signals_folder(options.paths, loop)))
-        tasks.append(group.create_task(_report_status(loop)))
-        tasks += [group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))) for each in sources]
-        tasks += [group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))) for each in faces]
-        options.report(f"serving {', '.join(core.repositories) or 'no repository'}; Ctrl-C ends it, sessions go on")
-        notify_manager("READY=1", options.environ)
-        reason = await stopped
-        notify_manager("STOPPING=1", options.environ)
-        for task in tasks:
-            task.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(loop.run())]
+            tasks.append(group.create_task(_watch_signals_folder(options.paths, loop)))
+            tasks.append(group.create_task(_report_status(loop)))
+            for each in (*sources, *faces):
+                tasks.append(group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))))
+            options.report(f"serving {', '.join(core.repositories) or 'no repository'}; Ctrl-C ends it, sessions go on")
+            notify_manager("READY=1", options.environ)
+            reason = await stopped
+            notify_manager("STOPPING=1", options.environ)
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as failed:  # its disk is full, or its folder is gone: what was not recorded comes again
+        raise find_first_error(failed) from failed
     if options.stop_sessions:
         for repository in core.repositories.values():
             if repository.pid is not None and repository.unfinished:
-                loop.answers.send_stop(repository, repository.unfinished, "the house", key=f"house:{repository.pid}")
+                with repository.note_problem():
+                    key = f"house:{repository.pid}"
+                    loop.answers.send_stop(repository, repository.unfinished, "the house", key=key)
     core.record(HOUSE, HouseStopped(reason=reason))
 
 

@@ -239,6 +239,8 @@ class Database:
         self._db = db
         self._schema = schema
         self._lock = threading.RLock()
+        self._inodes = read_inodes(path)
+        self._rescued = ""
 
     def _fetch_all(self, sql: str, *values: object) -> list[Any]:
         with self._lock, explain_errors(self.path, "read", self._schema):
@@ -246,6 +248,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
+        self._check_file()
         with self._lock, explain_errors(self.path, doing, self._schema):
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -254,3 +257,33 @@ class Database:
             finally:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
+
+    def _check_file(self) -> None:
+        """Raise when the file was deleted or replaced: SQLite would keep writing to it, and that would be lost."""
+        if read_inodes(self.path) == self._inodes:
+            return
+        self._rescued = self._rescued or self._rescue()
+        raise JournalError(
+            f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written. "
+            + self._rescued
+        )
+
+    def _rescue(self) -> str:
+        """Save a copy from the open file, which still has everything: in its place, unless another file is there."""
+        copy = _find_free_name(self.path)
+        try:
+            copy.parent.mkdir(exist_ok=True)
+            with self._lock, closing(sqlite3.connect(copy)) as db:
+                self._db.backup(db)
+            if read_inodes(self.path)[0] in (0, self._inodes[0]):
+                put_copy_in_place(copy, self.path)
+                return f"Its events were saved there again. To continue: `{self._schema.resume}`"
+        except (OSError, sqlite3.Error) as error:
+            return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
+        command = shlex.join(["mv", str(copy), str(self.path)])
+        return f"Its events were saved to {copy}. To continue: {command} and `{self._schema.resume}`"
+
+
+def _find_free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.rescued{n}") for n in ("", *range(2, 100)))
+    return next(name for name in names if not name.exists())

@@ -7,10 +7,9 @@ A journal may be used from several threads of one process: it has its own lock.
 from __future__ import annotations
 
 import json
-import shlex
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -22,7 +21,6 @@ from blueflame.journal.database import (
     explain_errors,
     open_to_read,
     open_to_write,
-    put_copy_in_place,
     read_inodes,
 )
 from blueflame.journal.mark import (
@@ -90,8 +88,6 @@ class Journal(Database):
         self._writes = writes
         self._sound = sound  # large, and untouched since it was closed
         self._checked = False
-        self._inodes = read_inodes(path)
-        self._rescued = ""
         self._wal_pages = 0  # about, since the -wal was written back
 
     @classmethod
@@ -147,7 +143,6 @@ class Journal(Database):
         """
         rows = [(session, after_seq + n, at, *encode_event(event)) for n, event in enumerate(events, 1)]
         recorded = tuple(JournalEntry(seq, at, decode_event(kind, body)) for _, seq, at, kind, body in rows)
-        self._check_file()
         with self._transaction("append to") as db:
             self._check_sequence(db, session, after_seq)
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
@@ -232,7 +227,6 @@ class Journal(Database):
 
     def delete_session(self, session: str) -> bool:
         """Delete all that is known of a session; False for one that has not ended, which can be resumed."""
-        self._check_file()
         with self._transaction("delete a session from") as db:
             ended = db.execute("DELETE FROM sessions WHERE session = ? AND ended IS NOT NULL", (session,)).rowcount == 1
             if ended:
@@ -269,7 +263,6 @@ class Journal(Database):
 
     def settle(self, message: int, accepted: bool, reply: str = "") -> bool:
         """Answer a message. False when it was answered before: the first answer counts."""
-        self._check_file()
         with self._transaction("settle a message in") as db:
             return _settle_message(db, MessageSettlement(message, accepted, reply))
 
@@ -334,36 +327,6 @@ class Journal(Database):
                 f"the journal {self.path} has {last} events of session {session}, not {after_seq}: "
                 "it was replaced or restored from an older copy. Nothing was changed; put the newer one back"
             )
-
-    def _check_file(self) -> None:
-        """Raise when the file was deleted or replaced: SQLite would keep writing to it, and that would be lost."""
-        if read_inodes(self.path) == self._inodes:
-            return
-        self._rescued = self._rescued or self._rescue()
-        raise JournalError(
-            f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written. "
-            + self._rescued
-        )
-
-    def _rescue(self) -> str:
-        """Save a copy from the open file, which still has everything: in its place, unless another file is there."""
-        copy = _find_free_name(self.path)
-        try:
-            copy.parent.mkdir(exist_ok=True)
-            with self._lock, closing(sqlite3.connect(copy)) as db:
-                self._db.backup(db)
-            if read_inodes(self.path)[0] in (0, self._inodes[0]):
-                put_copy_in_place(copy, self.path)
-                return "Its events were saved there again. To continue: `blueflame resume`"
-        except (OSError, sqlite3.Error) as error:
-            return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
-        command = shlex.join(["mv", str(copy), str(self.path)])
-        return f"Its events were saved to {copy}. To continue: {command} and `blueflame resume`"
-
-
-def _find_free_name(path: Path) -> Path:
-    names = (path.with_name(f"{path.name}.rescued{n}") for n in ("", *range(2, 100)))
-    return next(name for name in names if not name.exists())
 
 
 _SESSIONS = """

@@ -93,3 +93,11 @@ class NoAnswer(BlueFlameError):
 
 class InternalError(BlueFlameError):
     exit_code = ExitCode.INTERNAL
+
+
+def find_first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of tasks that ended together, not itself a group: it has the words for people."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

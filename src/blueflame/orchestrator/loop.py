@@ -19,7 +19,7 @@ from blueflame.git.repository import measure_tree
 from blueflame.git.results import pack_refs
 from blueflame.journal.journal import Journal, MessageSettlement
 from blueflame.model.attempt import Attempt
-from blueflame.model.errors import NoAnswer, Refused, WorldError
+from blueflame.model.errors import NoAnswer, Refused, WorldError, find_first_error
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -175,7 +175,7 @@ class SessionLoop:
                 for task in (*tasks, *self._running.values()):
                     task.cancel()
         except BaseExceptionGroup as group_error:
-            raise _find_first_error(group_error) from group_error
+            raise find_first_error(group_error) from group_error
         if self.session.stopping and not self._leave_agents:
             await self._end_commands(now=self.session.stop_now)  # those that were started meanwhile
         if self.session.ended:
@@ -445,11 +445,3 @@ async def _keep_watching(watch: Callable[[], Awaitable[None]]) -> None:
             return await watch()
         except (WorldError, OSError):
             await asyncio.sleep(MONITOR_PAUSE_SECONDS)
-
-
-def _find_first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of the group that is not itself a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.config.house import load_house
+from blueflame.house.core import HouseCore
+from blueflame.house.desk import HouseDesk
+from blueflame.house.loop import HouseLoop
+from blueflame.house.serve import ServeOptions, hold_house, serve_house
 from blueflame.journal.house import HouseJournal
+from blueflame.model.errors import JournalError
 from blueflame.model.house.arrival import IncomingCommand, Sender, Trust
 from blueflame.model.house.event import (
     AnswerSettled,
@@ -130,6 +138,47 @@ def test_the_service_manager_hears_ready_alive_and_stopping(tmp_path: Path) -> N
                 while "STOPPING=1" not in heard:
                     heard.append(manager.recv(4096).decode())
             assert house.returncode == 0
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_house_that_is_stopped_just_as_it_is_woken_ends(tmp_path: Path, turns: int) -> None:
+    stage = HouseStage(tmp_path, ())
+    stage.write()
+
+    async def wake_and_stop(journal: HouseJournal) -> None:
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        task = asyncio.create_task(loop.run())
+        await _take_turns(5)
+        loop.wake()
+        await _take_turns(turns)
+        task.cancel()
+        await _take_turns(5)
+        assert task.cancelled()
+
+    with HouseJournal.open(stage.paths.journal) as journal:
+        asyncio.run(wake_and_stop(journal))
+
+
+class Vandal:
+    name = "vandal"
+
+    async def run(self, desk: HouseDesk) -> None:
+        shutil.rmtree(desk.journal.path.parent)
+
+
+def test_a_house_whose_folder_is_deleted_ends_with_the_reason(tmp_path: Path) -> None:
+    stage = HouseStage(tmp_path, ())
+    stage.write()
+    loaded = load_house(stage.paths.config)
+    options = ServeOptions(loaded=loaded, paths=stage.paths, environ={}, login="alice")
+    with pytest.raises(JournalError, match="deleted or replaced"), hold_house(stage.paths) as journal:
+        asyncio.run(serve_house(options, journal, lambda _core: [Vandal()]))
+
+
+async def _take_turns(number: int) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
 
 
 def test_a_second_house_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import get_args
 
 import pytest
@@ -123,6 +124,16 @@ def test_a_second_house_is_fenced(journal: HouseJournal) -> None:
     with pytest.raises(Fenced, match="another process has written"):
         journal.append([(HOUSE, SourceWarned(source="plans", text="second"))], 2.0)
     assert len(journal.read_after(0)) == 1
+
+
+def test_a_house_whose_folder_is_deleted_takes_nothing_more_and_saves_what_it_has(journal: HouseJournal) -> None:
+    journal.receive("plans", [ASKED], cursor="7")
+    rmtree(journal.path.parent)
+    with pytest.raises(JournalError, match=r"deleted or replaced .*`blueflame serve`"):
+        journal.receive("plans", [SECOND], cursor="8")
+    with HouseJournal.open(journal.path) as saved:
+        assert [each.arrival for each in saved.list_waiting()] == [ASKED]
+        assert saved.read_cursor("plans") == "7"
 
 
 def test_notes_are_kept_by_source_and_removed_with_none(journal: HouseJournal) -> None:
