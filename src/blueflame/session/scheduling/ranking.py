@@ -1,16 +1,19 @@
-"""The order of ready tasks: urgent ones, then by priority, the longest path of tasks that depend on them, and id."""
+"""The order of ready tasks: urgent ones, then by priority, the longest path of tasks that depend on them, the most
+overlapping locks of others, and id (decision 0136)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from math import isfinite
 from typing import TypeAlias
 
 from blueflame.model.task import Task
+from blueflame.paths.locks import parse_task_locks
 from blueflame.session.scheduling.graph import reverse_edges
 
-Rank: TypeAlias = tuple[float, float, str]
-"""(priority, 0 for an urgent task, minus the remaining path, id): the smallest goes first."""
+Rank: TypeAlias = tuple[float, float, int, str]
+"""(priority, 0 for an urgent task; minus the remaining path; minus the overlapping locks; id): the smallest first."""
 
 UNKNOWN_MINUTES = 1.0
 
@@ -44,7 +47,21 @@ def compute_remaining_paths(tasks: Iterable[Task]) -> dict[str, float]:
     return remaining
 
 
+def count_overlaps(tasks: Iterable[Task]) -> dict[str, int]:
+    """Count for each task the locks of all tasks that overlap its own; its own are in it."""
+    locks = {task.id: parse_task_locks(task) for task in tasks}
+    held = Counter(path for paths in locks.values() for path in paths)
+    below = Counter(path[:depth] for paths in locks.values() for path in paths for depth in range(len(path)))
+    return {
+        name: sum(below[path] + sum(held[path[:depth]] for depth in range(len(path) + 1)) for path in paths)
+        for name, paths in locks.items()
+    }
+
+
 def compute_ranks(tasks: Iterable[Task], urgent: Container[str] = ()) -> Mapping[str, Rank]:
     plan = tuple(tasks)
-    remaining = compute_remaining_paths(plan)
-    return {task.id: (0 if task.id in urgent else task.priority, -remaining[task.id], task.id) for task in plan}
+    remaining, overlaps = compute_remaining_paths(plan), count_overlaps(plan)
+    return {
+        task.id: (0 if task.id in urgent else task.priority, -remaining[task.id], -overlaps[task.id], task.id)
+        for task in plan
+    }

@@ -130,11 +130,11 @@ def test_a_fix_is_checked_next_after_the_checks_that_run() -> None:
 
 def test_a_fix_that_waits_for_a_lock_is_not_passed_over() -> None:
     long = {"task-001.worker.1": 20.0, "task-002.worker.1": 30.0}
-    tasks = [task(1, locks=("src/a.py",)), task(2), *(task(n, locks=("src/b.py",)) for n in (3, 4))]
+    tasks = [task(1, locks=("src/a.py",)), task(2), task(3, locks=("src/b.py",))]
     world = begun(Outcomes(*tasks, minutes=long), FLOW, replace(ONE_WORKER, workers=2))
     world.send(ask([], lambda _session: order(LANDED, locks=("src/a.py", "src/b.py"))), at=9.0)
     world.run()
-    assert started(world) == ["task-001", "task-002", "task-005", "task-003", "task-004"]
+    assert started(world) == ["task-001", "task-002", "task-004", "task-003"]
 
 
 def test_a_fix_of_work_that_has_not_landed_builds_on_it_and_lands_with_it() -> None:

@@ -1,11 +1,20 @@
 from __future__ import annotations
 
 from blueflame.model.task import Task
-from blueflame.session.scheduling.ranking import compute_ranks, compute_remaining_paths
+from blueflame.session.scheduling.ranking import compute_ranks, compute_remaining_paths, count_overlaps
 
 
-def task(name: str, *needs: str, priority: int = 3, minutes: float | None = None) -> Task:
-    return Task(id=name, title=name, description="", priority=priority, dependencies=needs, estimate_minutes=minutes)
+def task(name: str, *needs: str, priority: int = 3, minutes: float | None = None, locks: str = "") -> Task:
+    files = tuple(locks.split()) or (name,)
+    return Task(
+        id=name,
+        title=name,
+        description="",
+        priority=priority,
+        dependencies=needs,
+        estimate_minutes=minutes,
+        file_locks=files,
+    )
 
 
 def in_line(*tasks: Task) -> list[str]:
@@ -24,6 +33,22 @@ def test_a_diamond_takes_the_longer_side() -> None:
 
 def test_within_a_priority_the_longest_path_goes_first_and_then_the_smallest_id() -> None:
     assert in_line(task("a"), task("c"), task("b"), task("d", "c")) == ["c", "a", "b", "d"]
+
+
+def test_of_equal_paths_the_task_whose_locks_overlap_most_goes_first() -> None:
+    plan = [
+        task("a", locks="docs/a.md"),
+        task("b", locks="src/x.py"),
+        task("c", locks="src/y.py"),
+        task("d", locks="src/"),
+        task("e", locks="src/y.py"),
+    ]
+    assert in_line(*plan) == ["d", "c", "e", "b", "a"]
+    assert count_overlaps(plan) == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 3}
+
+
+def test_the_longest_path_dominates_any_overlap() -> None:
+    assert in_line(task("a", locks="src/"), task("b", locks="src/x.py"), task("c", "d"), task("d"))[0] == "d"
 
 
 def test_priority_dominates_any_path() -> None:
