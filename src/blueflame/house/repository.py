@@ -15,6 +15,7 @@ from blueflame.model.house.event import OpenGate
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.system.clock import SystemClock
+from blueflame.system.files import build_file_error
 
 FAILURES = (BlueFlameError, OSError)  # what a repository that is damaged, moved or forbidden raises
 MAX_ENDED = 10
@@ -35,7 +36,11 @@ class WatchedRepository:
 
     def open_project(self) -> Project:
         """A project that reads the configuration as it is now; raises BlueFlameError."""
-        if not self.config.is_file():
+        try:
+            found = self.config.is_file()
+        except OSError as error:
+            raise build_file_error("read", self.config, error) from error
+        if not found:
             raise Refused(f"there is no {self.config}: correct its path in house.yaml, or run 'blueflame init' there")
         return Project(self.config)
 

@@ -25,7 +25,9 @@ from blueflame.intake.source import MAX_WAIT_SECONDS, Clock, Intake, SourceConte
 from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import PlanFileSettings, SourceSettings
+from blueflame.system.files import build_file_error
 from blueflame.system.wakeups import watch_folders
+from blueflame.text.format import format_count
 from blueflame.text.sanitize import clean_line, clean_text
 
 KIND = "plans"
@@ -67,8 +69,7 @@ class PlanFileSource:
                 await self._wait(await self.step(intake), hint)
         finally:
             watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await watcher
+            await asyncio.wait({watcher})  # not `await watcher`: our own cancelling must not be taken for its
 
     async def _wait(self, seconds: float, hint: asyncio.Event) -> None:
         waits: set[asyncio.Future[object]] = {asyncio.ensure_future(self.clock.sleep(seconds))}
@@ -93,11 +94,14 @@ class PlanFileSource:
     def _find_places(self) -> dict[Path, int]:
         places = {}
         for folder in {self.root / Path(pattern).parent for pattern in self.settings.paths}:
-            place = folder
-            while not place.is_dir() and place != self.root:
-                place = place.parent
-            with suppress(OSError):
-                places[place] = place.stat().st_ino
+            for place in (folder, *folder.parents):
+                with suppress(OSError):  # also one that we may not look into
+                    about = place.stat()
+                    if stat.S_ISDIR(about.st_mode):
+                        places[place] = about.st_ino
+                        break
+                if place == self.root:
+                    break
         return places or {Path("/"): 0}  # the repository is gone: the look reports it
 
     # --- a look at the disk -------------------------------------------------------------------------------------
@@ -105,8 +109,8 @@ class PlanFileSource:
     async def step(self, intake: Intake) -> float:
         """Receive the files that are new or changed and at rest; return when to look again."""
         state = parse_cursor(intake.read_cursor(self.name))
-        if not self.root.is_dir():
-            intake.warn(self.name, f"the repository {self.root} is missing: no plan files are read. Restore it")
+        if problem := self._find_problem():
+            intake.warn(self.name, f"no plan files are read: {problem}")
             return MAX_WAIT_SECONDS
         found = await asyncio.to_thread(lambda: dict(self._scan()))
         if len(found) > MAX_PLAN_FILES:
@@ -138,6 +142,18 @@ class PlanFileSource:
         if arrivals or files != parse_cursor(intake.read_cursor(self.name))["files"]:
             intake.receive(self.name, arrivals, cursor=json.dumps({"files": files}))
         self._handled |= handled  # after it: what could not be stored is taken at the next look
+
+    def _find_problem(self) -> str:
+        """Why plan files cannot be found; empty if they can. A folder for them need not be there."""
+        for folder in (self.root, *(self.root / Path(pattern).parent for pattern in self.settings.paths)):
+            try:
+                os.scandir(folder).close()
+            except (FileNotFoundError, NotADirectoryError):
+                if folder == self.root:
+                    return f"{self.root} is not a folder; restore it, or correct its path in house.yaml"
+            except OSError as error:
+                return str(build_file_error("list", folder, error))
+        return ""
 
     def _scan(self) -> Iterator[tuple[str, PlanFileStamp]]:
         for pattern in self.settings.paths:
@@ -245,8 +261,8 @@ class PlanFileSource:
             )
 
     async def probe(self) -> SourceProbe:
-        if not self.root.is_dir():
-            return SourceProbe(False, f"the repository {self.root} does not exist; correct its path in house.yaml")
+        if problem := self._find_problem():
+            return SourceProbe(False, problem)
         found = dict(self._scan())
         watched = ", ".join(self.settings.paths)
         refused = []
@@ -257,7 +273,7 @@ class PlanFileSource:
                 refused.append(f"{clean_line(path)}: {error}")
         if refused:
             return SourceProbe(False, "; ".join(refused))
-        return SourceProbe(True, f"{watched} in {self.root}: {len(found)} files, readable")
+        return SourceProbe(True, f"{watched} in {self.root}: {format_count(len(found), 'file')}, readable")
 
 
 def build_plan_sources(settings: SourceSettings, context: SourceContext) -> tuple[PlanFileSource, ...]:

@@ -43,3 +43,9 @@ def test_a_missing_configuration_is_a_problem_with_its_fix_and_goes_away(tmp_pat
     make_served_repository(tmp_path / "shop")
     watched.look()
     assert (watched.problem, watched.pid, watched.unfinished) == ("", None, "")
+
+
+def test_a_folder_that_cannot_be_looked_into_is_a_problem_and_no_error(tmp_path: Path) -> None:
+    watched = WatchedRepository("shop", tmp_path / ("x" * 300) / "blueflame.yaml")  # refused to root, too
+    watched.look()
+    assert "File name too long; " in watched.problem

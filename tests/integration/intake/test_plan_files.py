@@ -192,7 +192,7 @@ def test_a_repository_that_is_gone_is_reported_and_read_again_when_it_is_back(ro
     look(source, intake)
     root.rename(root.with_name("away"))
     look(source, intake)
-    assert "is missing" in intake.warnings[0][1]
+    assert "is not a folder" in intake.warnings[0][1]
     assert not asyncio.run(source.probe()).works
     root.with_name("away").rename(root)
     write_plan(root, "Do it.\n")
@@ -258,3 +258,38 @@ def test_killed_at_any_moment_each_version_is_requested_once(
     assert len(set(taken)) == len(taken)
     assert set(last.items()) <= set(taken)
     assert set(taken) <= {(name, text) for name, text, _ in edits}
+
+
+def test_stopping_it_while_it_fails_stops_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its watcher is cancelled when it fails: that the house is stopped at this moment must not be taken for it."""
+
+    async def fail(_source: PlanFileSource, _intake: object) -> float:
+        await asyncio.sleep(0)
+        raise PermissionError
+
+    async def play() -> None:
+        ending = asyncio.Event()
+
+        async def watch(_source: PlanFileSource, _hint: object) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(PlanFileSource, "step", fail)
+        monkeypatch.setattr(PlanFileSource, "_watch", watch)
+        task = asyncio.create_task(build_plans(root).run(open_intake()))
+        await ending.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(play())
+
+
+def test_a_folder_that_cannot_be_listed_is_reported_with_its_fix(root: Path) -> None:
+    source, intake = build_plans(root, paths=["x" * 300 + "/*.md"]), open_intake()  # refused to root, too
+    look(source, intake)
+    assert "File name too long" in intake.warnings[0][1]
+    assert not asyncio.run(source.probe()).works
