@@ -193,9 +193,10 @@ class TelegramClient:
             raise ChatClosed(f"the group has the number {error.new_chat_id} now: change it in house.yaml") from None
         except BadRequest as error:
             if not expected or expected not in error.message.lower():
-                raise MessageRefused(self.scrub(f"Telegram refused the message: {error.message}")) from None
+                raise MessageRefused(self.scrub(f"Telegram refused it: {error.message}")) from None
         except TelegramError as error:
-            raise TelegramFailed(self.scrub(f"Telegram cannot be reached: {error.message}")) from None
+            fix = "look at the network, and at telegram.api in house.yaml"
+            raise TelegramFailed(self.scrub(f"Telegram cannot be reached: {error.message}; {fix}")) from None
 
     def scrub(self, text: str) -> str:
         return TOKEN.sub("<token>", text.replace(self._secret, "<token>"))

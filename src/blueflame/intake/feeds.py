@@ -32,6 +32,7 @@ from blueflame.model.errors import ConfigError, ProcessFailed, Refused
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import FeedSettings, SourceSettings
 from blueflame.system.process import run_capped
+from blueflame.text.format import format_count
 from blueflame.text.sanitize import clean_line, shorten_line
 
 KIND = "feeds"
@@ -95,7 +96,7 @@ class FeedSource:
             if page.status == NOT_MODIFIED:
                 return [], replace(state, failures=0, next_at=next_at)
             if page.status != OK:
-                raise FetchFailed(f"{self.settings.url.partition('?')[0]} answers with status {page.status}")
+                raise self._build_status_error(page.status)
             items = await asyncio.to_thread(parse_feed_body, page.body)
         except FetchFailed as error:
             retry_after = page.headers.get("retry-after", "") if page and page.status in (429, 503) else ""
@@ -124,16 +125,20 @@ class FeedSource:
             matched=find_keywords(item, settings.notify_on_match.keywords),
         )
 
+    def _build_status_error(self, status: int) -> FetchFailed:
+        fix = "the feed has ended: remove it" if status == GONE else "correct the address, or wait until it works again"
+        return FetchFailed(f"{self.settings.url.partition('?')[0]} answers with status {status}; {fix}")
+
     async def probe(self) -> SourceProbe:
         try:
             page = await self._fetch(FeedState(url=self.settings.url))
             if page.status != OK:
-                return SourceProbe(False, f"{self.settings.url} answers with status {page.status}; check it")
+                raise self._build_status_error(page.status)
             items = await asyncio.to_thread(parse_feed_body, page.body)
         except FetchFailed as error:
             return SourceProbe(False, str(error))
         at = find_poll_time(self.settings.poll_interval, self.settings.name, self.clock.now())
-        return SourceProbe(True, f"{len(items)} items; next fetched at {format_time(at)}")
+        return SourceProbe(True, f"{format_count(len(items), 'item')}; next fetched at {format_time(at)}")
 
 
 def build_feed_sources(settings: SourceSettings, context: SourceContext) -> tuple[FeedSource, ...]:

@@ -75,7 +75,10 @@ class PageFetcher:
     async def _follow(self, url: str, headers: Mapping[str, str]) -> FetchedPage:
         moved_to, is_permanent, at = "", True, url
         for _ in range(MAX_REDIRECTS + 1):
-            status, found, body = await self._get(at, headers)
+            try:
+                status, found, body = await self._get(at, headers)
+            except FetchFailed as error:
+                raise error if at == url else FetchFailed(f"{_show(url)} redirects to {_show(at)}: {error}") from error
             if status not in PERMANENT | TEMPORARY or "location" not in found:
                 return FetchedPage(status=status, headers=found, body=body, moved_to=moved_to if is_permanent else "")
             at, headers = urljoin(at, found["location"]), {}
@@ -85,7 +88,7 @@ class PageFetcher:
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
         if problem := find_url_problem(url):
-            raise FetchFailed(f"{_show(url)} {problem}; it is not fetched")
+            raise FetchFailed(f"{_show(url)} {problem}: not fetched; correct the address")
         parts = urlsplit(url)
         secure, host = parts.scheme == "https", cast("str", parts.hostname)
         port = parts.port or (443 if secure else 80)
@@ -124,8 +127,9 @@ class PageFetcher:
         raise failure
 
     def _build_private_error(self, host: str, address: str) -> FetchFailed:
+        named = address if host == address else f"{host} leads to {address}, which"
         return FetchFailed(
-            f"{clean_line(host)} leads to {clean_line(address)}, which is not a public address: not fetched;"
+            f"{clean_line(named)} is not a public address: not fetched;"
             " if it is a server of yours, list it under sources.feeds.private_addresses in house.yaml"
         )
 
