@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +26,7 @@ class LoadedHouse:
 
     def find_folder(self, repository: RepositorySettings) -> Path:
         """Paths are relative to the file."""
-        return (self.path.parent / Path(repository.path).expanduser()).resolve()
+        return _find_folder(self.path, repository)
 
     def find_config(self, repository: RepositorySettings) -> Path:
         return self.find_folder(repository) / repository.config
@@ -33,7 +34,36 @@ class LoadedHouse:
 
 def load_house(path: Path) -> LoadedHouse:
     """Raises ConfigError with every problem, each with its line."""
-    return LoadedHouse(settings=_load_file(path, HouseSettings, INIT), path=path)
+    settings = _load_file(path, HouseSettings, INIT)
+    if problems := list(_find_folder_problems(path, settings)):
+        raise build_config_error(read_document(read_config_text(path), any_key=True), path, problems)
+    return LoadedHouse(settings=settings, path=path)
+
+
+def _find_folder(path: Path, repository: RepositorySettings) -> Path:
+    return (path.parent / Path(repository.path).expanduser()).resolve()
+
+
+def _find_folder_problems(path: Path, settings: HouseSettings) -> Iterator[YamlProblem]:
+    """A repository has one session at a time: under two names it would have two."""
+    seen: dict[Path, str] = {}
+    for name, each in settings.repositories.items():
+        at, got = ("repositories", name, "path"), format_value(each.path)
+        try:
+            folder = _find_folder(path, each)
+        except RuntimeError:  # ~somebody
+            yield YamlProblem(at, f"begins with the home of an unknown user (got {got}); write ~/, or the whole path")
+            continue
+        if (other := seen.setdefault(folder, name)) != name:
+            yield YamlProblem(at, f"is the folder of {other} too (got {got}); remove one of them")
+
+
+def read_secret(environ: Mapping[str, str], variable: str, *, key: str, what: str) -> str:
+    """The value of a variable that a key of house.yaml names. Raises ConfigError if it is not set."""
+    if not (value := environ.get(variable, "").strip()):
+        problem = f"{key}: the environment variable {variable} is not set; set it to {what}"
+        raise ConfigError("house.yaml cannot be used: one problem", [problem])
+    return value
 
 
 def parse_house(text: str, *, path: Path) -> HouseSettings:

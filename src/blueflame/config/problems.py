@@ -149,6 +149,7 @@ def _describe_choice(context: dict[str, Any]) -> tuple[str, str]:
 WORDINGS: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
     "bool_type": lambda _: ("must be true or false", "write true or false, without quotes"),
     "int_type": lambda _: ("must be a whole number", "write digits only, without quotes"),
+    "int_parsing": lambda _: ("must be a whole number", "write digits only"),
     "int_from_float": lambda _: ("must be a whole number", "write digits only, without a fraction"),
     "float_type": lambda _: ("must be a number", "write a number such as 1.50, without quotes"),
     "finite_number": lambda _: ("must be a finite number", "write an ordinary number; 0 means unlimited for a budget"),

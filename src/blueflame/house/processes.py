@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel
-
 from blueflame.dispatch.state import RequestRecord
 from blueflame.house.background import BackgroundCommand, start_command
 from blueflame.model.house.arrival import IncomingRequest
+from blueflame.model.settings.house import HouseSettings, list_values
 from blueflame.orchestrator.project import Project
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import HousePaths
@@ -50,12 +49,6 @@ def start_session(
     return start_command(project, "run", *words, environ=environ, stdin=files.text)
 
 
-def list_secret_variables(settings: BaseModel) -> Iterator[str]:
+def list_secret_variables(settings: HouseSettings) -> Iterator[str]:
     """The environment variables that hold the secrets of sources and chats: no session needs them."""
-    for name in type(settings).model_fields:
-        value = getattr(settings, name)
-        if name.endswith("_from") and isinstance(value, str):
-            yield value
-        for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,):
-            if isinstance(inner, BaseModel):
-                yield from list_secret_variables(inner)
+    return (str(value) for at, value in list_values(settings) if str(at[-1]).endswith("_from") and value is not None)

@@ -6,10 +6,12 @@ A call is answered after its request was received durably: the forge sends again
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from blueflame.config.house import read_secret
 from blueflame.dispatch.forge_issues import Identify
 from blueflame.dispatch.webhooks import CallRefused, WebhookRules, check_signature, parse_call, read_call
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe
@@ -23,13 +25,16 @@ from blueflame.system.http import (
     format_refusal,
     parse_head,
 )
-from blueflame.text.sanitize import clean_line
 
 KIND = "webhooks"
 MAX_CALL_BYTES = 1_000_000
 MAX_CONNECTIONS = 32
 READ_TIMEOUT, LINGER_SECONDS = 10.0, 1.0
 HOOK_PATH = "/hooks/"
+PORT_FIXES = {
+    errno.EADDRINUSE: "choose another port",
+    errno.EACCES: "choose a port of 1024 or above",
+}
 
 
 @dataclass(slots=True)
@@ -109,9 +114,10 @@ class WebhookSource:
         return request is not None
 
     def _explain_port(self, error: OSError) -> str:
+        fix = PORT_FIXES.get(error.errno or 0, "write an address of this machine")
         return (
             f"cannot listen at {self.host}:{self.port}: {error.strerror or error};"
-            " choose another port under sources.webhooks.listen in house.yaml"
+            f" {fix} under sources.webhooks.listen in house.yaml"
         )
 
     async def probe(self) -> SourceProbe:
@@ -166,10 +172,8 @@ def build_webhook_sources(settings: SourceSettings, context: SourceContext) -> t
 
 
 def _build_rules(hook: WebhookSettings, context: SourceContext) -> WebhookRules:
-    secret = context.environment.get(hook.secret_from, "").strip()
-    if not secret:
-        problem = f"the hook {hook.name} has no secret: set the environment variable {clean_line(hook.secret_from)}"
-        raise ConfigError("webhooks cannot be served:", [problem])
+    key = f"sources.webhooks.hooks, {hook.name}: secret_from"
+    secret = read_secret(context.environment, hook.secret_from, key=key, what="the secret of the webhook")
     return WebhookRules(
         forge=hook.forge,
         project=hook.project,

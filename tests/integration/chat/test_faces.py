@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.chat.faces import build_faces
+from blueflame.chat.faces import FaceParts, build_faces
 from blueflame.config.house import load_house
 from blueflame.dispatch.people import DEADLINE, AskRules
 from blueflame.house.core import HouseCore
 from blueflame.house.deadlines import DeadlineFace
 from blueflame.house.desk import HouseFace
 from blueflame.house.notifications import NotificationFace, is_urgent
-from blueflame.model.errors import UsageError
+from blueflame.model.errors import ConfigError
 from blueflame.model.event import BudgetWarned, GateAnswered
 from blueflame.model.gate import FORMS, Answer, Gate, GateKind
 from blueflame.model.house.event import OpenGate
@@ -158,15 +158,28 @@ def test_money_and_safety_are_urgent() -> None:
     assert [is_urgent(each) for each in (*urgent, *others)] == [True, True, True, False, False]
 
 
-@pytest.mark.parametrize("text", ["telegram: {}\n", "telegram: {token_from: MY_BOT}\n"])
-def test_a_bot_without_a_token_is_a_usage_error(house: ChatHouse, api: BotApi, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "key", "names"),
+    [
+        ("telegram: {}\n", "telegram.token_from: the environment variable TELEGRAM_BOT_TOKEN", ["telegram"]),
+        ("telegram: {token_from: MY_BOT}\n", "telegram.token_from: the environment variable MY_BOT", ["telegram"]),
+        (
+            "notifications: {phone: {kind: apprise, url_from: MY_BOT}}\n",
+            "notifications.phone.url_from: the environment variable MY_BOT",
+            ["notifications"],
+        ),
+    ],
+)
+def test_a_secret_that_is_not_set_is_a_configuration_error(
+    house: ChatHouse, api: BotApi, text: str, key: str, names: list[str]
+) -> None:
     paths = HousePaths(house.folder / "house")
     paths.root.mkdir()
     paths.config.write_text(text)
     loaded = load_house(paths.config)
     core = HouseCore(loaded, paths, house.journal, environ={}, login="anna", wake=lambda: None)
+    parts = FaceParts(core, loaded, {"TELEGRAM_BOT_TOKEN": api.token, "MY_BOT": api.token}, lambda _s, _g: "")
 
-    with pytest.raises(UsageError, match="is empty: set it to the token of the bot"):
-        build_faces(core, loaded, {}, lambda _session, _gate: "")
-    faces = build_faces(core, loaded, {"TELEGRAM_BOT_TOKEN": api.token, "MY_BOT": api.token}, lambda _s, _g: "")
-    assert [face.name for face in faces] == ["deadlines", "telegram"]
+    with pytest.raises(ConfigError, match=f"{key} is not set; set it to"):
+        build_faces(parts._replace(environ={}))
+    assert [face.name for face in build_faces(parts)] == ["deadlines", *names]

@@ -54,6 +54,27 @@ def test_a_file_that_is_no_configuration_says_what_to_write(tmp_path: Path, text
     assert problem in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("repositories: {a: {path: x}, b: {path: y/../x}}", ":1: repositories.b.path: is the folder of a too"),
+        ("repositories: {a: {path: x}, b: {path: x, config: c.yaml}}", ":1: repositories.b.path: is the folder of a"),
+        ("repositories: {a: {path: ~no-such-user/x}}", ":1: repositories.a.path: begins with the home of an unknown"),
+        ("people:\n  a: {telegram: 5}\n  b: {telegram: 5}", ":3: people.b.telegram: is that of a too (got 5)"),
+        ("people:\n  a: {github: Ann}\n  b: {github: ann}", ":3: people.b.github: is that of a too"),
+        ("people:\n  a: {}\n  b: {terminal: a}", ":3: people.b.terminal: is that of a too"),
+        ("telegram: {chats: {5: {repository: shp}}}", "chats[5].repository: is not one of the repositories (got"),
+        ("telegram: {chats: {me: {}}}", "telegram.chats.me: must be a whole number (got"),
+        ("sources: {issues: [{repository: shp}]}", "sources.issues[0].repository: is not one of the repositories"),
+        ("pool: {roles: {backend: -1}}", "pool.roles.backend: is too small (got -1); write at least 0"),
+    ],
+)
+def test_what_would_go_wrong_later_is_refused_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_house(write(tmp_path, text))
+    assert problem in str(caught.value)
+
+
 def test_a_missing_file_says_how_to_write_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no house.yaml in"):
         load_house(tmp_path / "house.yaml")

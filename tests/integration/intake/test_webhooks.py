@@ -96,7 +96,7 @@ def test_what_cannot_be_stored_is_not_acknowledged() -> None:
 
 
 def test_without_secrets_or_hooks_nothing_is_served() -> None:
-    with pytest.raises(ConfigError, match="set the environment variable GITHUB_SECRET"):
+    with pytest.raises(ConfigError, match="secret_from: the environment variable GITHUB_SECRET is not set"):
         build_webhooks(FakeClock(), GITLAB_SECRET="x")
     settings = SourceSettings.model_validate({"webhooks": {"enabled": True}})
     with pytest.raises(ConfigError, match="hooks is empty"):

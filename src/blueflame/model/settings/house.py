@@ -6,17 +6,18 @@ Tokens are never in the file: a setting names the environment variable that hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from blueflame.model.settings.chat import GateAsks, PersonSettings, QuietHours, TelegramSettings
-from blueflame.model.settings.fields import Label, RoleName, Section, Text
+from blueflame.model.settings.fields import InvalidValue, InvalidValues, Label, RoleName, Section, Text
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.sources import SourceSettings
 
 HOUSE_VERSION = 1
+SlotCount = Annotated[int, Field(ge=0, le=1_000)]
 
 
 def _read_null_as_mapping(given: object) -> object:
@@ -44,7 +45,9 @@ class RequestLimitSettings(Section):
 class PoolSettings(Section):
     agents: int = Field(default=8, ge=1, le=1_000)
     """How many agents work at once, over all repositories."""
-    roles: Annotated[Mapping[RoleName, int], BeforeValidator(_read_null_as_mapping)] = Field(default_factory=dict)
+    roles: Annotated[
+        Mapping[RoleName, Annotated[int, Field(ge=0, le=1_000)]], BeforeValidator(_read_null_as_mapping)
+    ] = Field(default_factory=dict)
     """How many agents of a role work at once, by its name; a role that is left out has only the total. A person may let
     ad hoc agents work beside them."""
     max_queue_length: int = Field(default=3, ge=0, le=10_000)
@@ -86,3 +89,42 @@ class HouseSettings(Section):
     """The agents that all repositories share."""
     limits: RequestLimitSettings = Field(default_factory=RequestLimitSettings)
     """How much is accepted and runs at once."""
+
+    @model_validator(mode="after")
+    def _names_are_known_and_addresses_used_once(self) -> HouseSettings:
+        if wrongs := (*_find_unknown_repositories(self), *_find_shared_addresses(self)):
+            raise InvalidValues(wrongs)
+        return self
+
+
+def list_values(section: BaseModel, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
+    """Every value with its place: ("telegram", "token_from") and TELEGRAM_BOT_TOKEN."""
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, tuple) else ()
+        for key, entry in entries:
+            if isinstance(entry, BaseModel):
+                yield from list_values(entry, (*at, name, key))
+        if isinstance(value, BaseModel):
+            yield from list_values(value, (*at, name))
+        else:
+            yield (*at, name), value
+
+
+def _find_unknown_repositories(house: HouseSettings) -> Iterator[InvalidValue]:
+    known = ", ".join(house.repositories) or "none: add one under repositories"
+    for at, name in list_values(house):
+        if at[-1] == "repository" and name is not None and name not in house.repositories:
+            yield InvalidValue("is not one of the repositories", f"they are {known}", at=at, got=name)
+
+
+def _find_shared_addresses(house: HouseSettings) -> Iterator[InvalidValue]:
+    """Two people with one address would be one person, with the rights of either."""
+    seen: dict[tuple[str, object], str] = {}
+    for name, person in house.people.items():
+        for kind in ("telegram", "terminal", "github", "gitlab"):
+            address = getattr(person, kind) or (name if kind == "terminal" else None)
+            other = seen.setdefault((kind, address), name) if address is not None else name
+            if other != name:
+                right = "give each person an address of their own, or make them one entry"
+                yield InvalidValue(f"is that of {other} too", right, at=("people", name, kind), got=address)

@@ -12,10 +12,10 @@ from blueflame.cli.options import PATH
 from blueflame.cli.output import print_text
 
 if TYPE_CHECKING:
+    from blueflame.chat.faces import FaceParts
     from blueflame.config.house import LoadedHouse
     from blueflame.doctor.environment import DoctorFinding
     from blueflame.house.core import HouseCore
-    from blueflame.house.desk import HouseFace
     from blueflame.house.serve import ServeOptions
     from blueflame.system.layout import HousePaths
 
@@ -48,11 +48,12 @@ def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, sto
     if install:
         return _write_unit(paths, stop_sessions=stop_sessions)
 
+    from blueflame.chat.faces import build_faces
     from blueflame.house.serve import hold_house, serve_house
 
     options = _build_options(loaded, paths, stop_sessions=stop_sessions)
     with hold_house(paths) as journal:
-        asyncio.run(serve_house(options, journal, lambda core: _build_faces(core, options)))
+        asyncio.run(serve_house(options, journal, lambda core: build_faces(_build_face_parts(core, options))))
     return 0
 
 
@@ -72,18 +73,19 @@ def _build_options(loaded: LoadedHouse, paths: HousePaths, *, stop_sessions: boo
     )
 
 
-def _build_faces(core: HouseCore, options: ServeOptions) -> tuple[HouseFace, ...]:
-    from blueflame.chat.faces import build_faces
+def _build_face_parts(core: HouseCore, options: ServeOptions) -> FaceParts:
+    from blueflame.chat.faces import FaceParts
     from blueflame.chat.gate_message import EVIDENCE_WIDTH
     from blueflame.cli.gates.view import draw_gate
 
-    return build_faces(core, options.loaded, options.environ, partial(draw_gate, width=EVIDENCE_WIDTH))
+    return FaceParts(core, options.loaded, options.environ, partial(draw_gate, width=EVIDENCE_WIDTH))
 
 
 def examine_house(house: Path | None) -> list[DoctorFinding]:
     """For doctor: the configuration, each repository, each source, and the bot are tried."""
     import os
 
+    from blueflame.chat.faces import FACE_BUILDERS
     from blueflame.config.house import load_house
     from blueflame.doctor.environment import DoctorFinding, FindingState
     from blueflame.doctor.house import examine_repositories, examine_sources
@@ -105,7 +107,9 @@ def examine_house(house: Path | None) -> list[DoctorFinding]:
             core = build_core(options, journal, lambda: None)
             context = build_source_context(core, options)
             kinds = {kind: partial(build, loaded.settings.sources, context) for kind, build in SOURCE_BUILDERS.items()}
-            found += examine_sources({**kinds, "telegram": lambda: _build_faces(core, options)})
+            parts = _build_face_parts(core, options)
+            faces = {kind: partial(build, parts) for kind, build in FACE_BUILDERS.items()}
+            found += examine_sources({**kinds, **faces})
     except BlueFlameError as error:
         found.append(DoctorFinding("journal", FindingState.BAD, str(error)))
     return found
