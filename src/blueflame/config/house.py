@@ -51,7 +51,7 @@ def _find_folder_problems(path: Path, settings: HouseSettings) -> Iterator[YamlP
         at, got = ("repositories", name, "path"), format_value(each.path)
         try:
             folder = _find_folder(path, each)
-        except RuntimeError:  # ~somebody
+        except RuntimeError:  # ~user, who is not known here
             yield YamlProblem(at, f"begins with the home of an unknown user (got {got}); write ~/, or the whole path")
             continue
         if (other := seen.setdefault(folder, name)) != name:
