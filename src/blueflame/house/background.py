@@ -34,9 +34,12 @@ class BackgroundCommand:
             return ""
         return clean_text(printed).strip().removeprefix("blueflame: ")
 
-    def read_error(self) -> str:
-        """Return the last message, which says why it failed, without the warnings before it."""
-        return self.read_output().rpartition("\nblueflame: ")[2]
+    def describe_failure(self) -> str:
+        """Return its last message without the warnings before it; of a process that was killed, by what."""
+        code = self.process.code or 0
+        if code < 0:  # what it printed before is not the cause
+            return f"its process was ended by signal {-code}; see {self.log}"
+        return self.read_output().rpartition("\nblueflame: ")[2] or f"it ended with exit code {code}; see {self.log}"
 
 
 def start_command(

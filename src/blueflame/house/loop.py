@@ -117,7 +117,7 @@ class HouseLoop:
 
     async def _follow(self, repository: WatchedRepository) -> None:
         for record in self.core.state.list_of(repository.name):
-            if record.state in BEGUN or (record.state is RequestState.QUEUED and repository.is_starting):
+            if record.state in BEGUN or repository.find_start_of(record.id):
                 await self._follow_request(repository, record)
 
     async def _follow_request(self, repository: WatchedRepository, record: RequestRecord) -> None:
@@ -152,7 +152,8 @@ class HouseLoop:
             await self._resume(repository, record)
 
     async def _find_session(self, repository: WatchedRepository, record: RequestRecord) -> None:
-        ended = repository.command is not None and not repository.command.process.is_running  # before the journal
+        command = repository.find_start_of(record.id)
+        ended = command is not None and not command.process.is_running  # before the journal
         session = ""
         with repository.note_problem():
             session = repository.find_session_of(record.id)
@@ -172,8 +173,7 @@ class HouseLoop:
     def _report_failed_start(self, repository: WatchedRepository, record: RequestRecord) -> None:
         command, repository.command = repository.command, None
         assert command is not None, "only a start that ended is reported"
-        code = command.process.code
-        reason = command.read_error() or f"blueflame run ended with exit code {code}; see {command.log}"
+        code, reason = command.process.code, command.describe_failure()
         if record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
         elif code == ExitCode.USAGE:  # the configuration was read before: it is the request
@@ -190,7 +190,7 @@ class HouseLoop:
         if watch.is_stopped_by_person:
             self.core.record(record.id, SessionStopped(reason=watch.reason))
         elif command is not None and command.process.code in HINDERED:
-            self._hold(repository.name, command.read_error() or f"it cannot be resumed; see {command.log}")
+            self._hold(repository.name, command.describe_failure())
         elif record.starts >= MAX_STARTS:
             why = f"its process ended {format_count(record.starts, 'time')} without ending the session"
             self.core.record(
@@ -259,7 +259,7 @@ class HouseLoop:
                 self.core.record(record.id, StartFailed(reason=reason))
             self._hold(repository.name, reason)
             return
-        self.last_starts[repository.name] = now
+        repository.started, self.last_starts[repository.name] = record.id, now
 
     # --- holds ----------------------------------------------------------------------------------------------------
 

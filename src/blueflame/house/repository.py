@@ -27,6 +27,7 @@ class WatchedRepository:
         self.name = name
         self.config = config
         self.command: BackgroundCommand | None = None  # that this process started
+        self.started = ""  # the request for which it did
         self.problem = ""  # why the repository cannot be read
         self.pid: int | None = None  # of the orchestrator that runs there
         self.unfinished = ""  # the newest session that has not ended
@@ -74,6 +75,10 @@ class WatchedRepository:
             self._seen = None
             self.look()
         return self.watches[session]
+
+    def find_start_of(self, request: str) -> BackgroundCommand | None:
+        """The process that was started for this request; one before it may end after its session did."""
+        return self.command if self.started == request else None
 
     @property
     def is_starting(self) -> bool:

@@ -100,5 +100,5 @@ def start_and_wait(served: Served, project: Project, verb: str, *words: str, fin
     if child.is_running:
         return ""
     if child.code:
-        raise Refused(command.read_error() or f"blueflame {verb} ended with exit code {child.code}; see {command.log}")
+        raise Refused(command.describe_failure())
     return find_started(child.pid) or command.read_output()

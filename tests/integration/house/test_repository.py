@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.house.background import BackgroundCommand
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.journal import Journal
 from blueflame.model.event import GateOpened, SessionEnded
 from blueflame.model.gate import FORMS, Gate, GateKind
+from blueflame.system.process import start_background
 from support.houses import OPENED, make_served_repository
 
 GATE = Gate(id="g", kind=GateKind.PLAN, subject="s", title="?", options=FORMS[GateKind.PLAN].options, default="quit")
@@ -49,3 +51,28 @@ def test_a_folder_that_cannot_be_looked_into_is_a_problem_and_no_error(tmp_path:
     watched = WatchedRepository("shop", tmp_path / ("x" * 300) / "blueflame.yaml")  # refused to root, too
     watched.look()
     assert "File name too long; " in watched.problem
+
+
+def test_the_process_of_the_request_before_is_not_a_failed_start_of_the_next_one(tmp_path: Path) -> None:
+    """It may end a little after its session: its last words were taken for why the next one could not start."""
+    watched = WatchedRepository("shop", tmp_path / "blueflame.yaml")
+    watched.command = BackgroundCommand(start_background(["true"]), tmp_path / "background.log", 0)
+    watched.started = "req-1"
+    assert watched.find_start_of("req-1") is watched.command
+    assert watched.find_start_of("req-2") is None
+    assert watched.command.process.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo blueflame: a warning; echo blueflame: it is broken; exit 4", "it is broken"),
+        ("echo blueflame: a warning; kill -9 $$", "its process was ended by signal 9; see "),
+        ("exit 4", "it ended with exit code 4; see "),
+    ],
+)
+def test_why_a_process_failed_is_its_last_message_or_what_killed_it(tmp_path: Path, script: str, words: str) -> None:
+    log = tmp_path / "background.log"
+    command = BackgroundCommand(start_background(["sh", "-c", script], log=log), log, 0)
+    assert command.process.wait(60)
+    assert command.describe_failure().startswith(words)
