@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from blueflame.chat.client import Button, ChatClosed, MessageRefused, RateLimited, TelegramClient, TelegramFailed
 from blueflame.intake.source import Clock
+from blueflame.model.errors import WorldError
 from blueflame.text.utf16 import cut_to_units
 
 MAX_TEXT_UNITS = 4096
 CHAT_PAUSE_SECONDS = 1.0  # about one message a second is allowed in a chat
 MAX_BACKOFF_SECONDS = 60.0
+STOP_SECONDS = 5.0  # how long an orderly stop waits for a message that is being sent
 OUT, SENT = "out:", "sent:"
 
 
@@ -50,6 +53,7 @@ class Sent:
     chat: int
     message: int
     text: str
+    fixed: tuple[int, int] | None = None
 
 
 NOT_NEEDED = "No answer needed any more."
@@ -150,7 +154,7 @@ class Outbox:
             if self._find_next(chat) != found:
                 continue  # it was dropped meanwhile
             try:
-                number = await self._send(client, found[1])
+                number = await self._send_whole(client, found)
             except RateLimited as error:
                 self._free_at[chat] = self._clock.now() + error.seconds
             except ChatClosed as error:
@@ -169,6 +173,16 @@ class Outbox:
                 self._free_at[chat] = self._clock.now() + CHAT_PAUSE_SECONDS
                 self._settle(found, number)
         self._changed.set()  # what was posted while this ended
+
+    async def _send_whole(self, client: TelegramClient, entry: tuple[str, Outgoing]) -> int | None:
+        """Send, and note what Telegram has taken even if the house is stopped meanwhile: it would be sent again."""
+        sending = asyncio.ensure_future(self._send(client, entry[1]))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError, WorldError):
+                self._settle(entry, await asyncio.wait_for(sending, STOP_SECONDS))
+            raise
 
     def _find_next(self, chat: int) -> tuple[str, Outgoing] | None:
         return next(((key, each) for key, each in self._waiting.items() if each.chat == chat), None)
@@ -203,7 +217,7 @@ class Outbox:
             return
         notes: dict[str, str | None] = {row: None}
         if message.kept and number is not None:
-            sent = Sent(chat=message.chat, message=number, text=message.text)
+            sent = Sent(chat=message.chat, message=number, text=message.text, fixed=message.fixed)
             notes[SENT + message.key] = json.dumps(asdict(sent))
             self.sent[message.key] = sent
         self._write(notes)
