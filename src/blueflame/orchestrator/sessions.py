@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from blueflame.journal.journal import WAITING, Journal, MessageReply
+from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
 from blueflame.model.errors import UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
@@ -70,17 +70,20 @@ def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, 
 
 
 def send_and_wait(project: Project, session: str, kind: str, body: Mapping[str, object]) -> MessageReply:
-    """Send a message and wait for the reply; without a running orchestrator it is WAITING for the next one."""
-    running = find_running_pid(project) is not None
+    """Send a message and wait for the reply; without a running orchestrator it is WAITING for the next one.
+
+    A session that ends meanwhile has no next one: the message is REFUSED.
+    """
     message = send_to_inbox(project, session, kind, body)
-    return _await_reply(project, message) if running else MessageReply(WAITING, "")
-
-
-def _await_reply(project: Project, message: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
     with Journal.open_read_only(project.state.journal) as journal:
-        while (reply := journal.read_reply(message)).state == WAITING and time.monotonic() < until:
+        while find_running_pid(project) is not None and time.monotonic() < until:
+            if (reply := journal.read_reply(message)).state != WAITING:
+                return reply
             time.sleep(POLL_SECONDS)  # another process answers through the journal: polling is the only way
+        reply, found = journal.read_reply(message), load_session(journal, session)
+    if reply.state == WAITING and found.ended:
+        return MessageReply(REFUSED, f"{session} has ended: it came too late")
     return reply
 
 
