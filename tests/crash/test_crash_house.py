@@ -139,9 +139,10 @@ def check_messages(stage: HouseStage, traffic: HouseTraffic, killed_at: Sequence
         if isinstance(entry.event, RequestReceived) and entry.event.request.source == "telegram":
             chat, message = map(int, entry.event.request.reply_to.split(":"))
             replies = [text for to, reply, text in copies if (to, reply) == (chat, message)]
-            begins = (f"Queued as {entry.stream}", f"Received as {entry.stream}")
+            where = entry.event.repository
+            begins = (f"{where}: queued as {entry.stream}", f"{where}: received as {entry.stream}")
             first = [text for text in replies if text.startswith(begins)]
-            last = [text for text in replies if text.startswith((f"{entry.stream} has ended", "Not accepted"))]
+            last = [text for text in replies if text.endswith(f", {entry.stream})") or text.startswith("Not accepted")]
             assert len(last) == 1, replies
             assert len(first) == (0 if replies == last else 1), replies
 

@@ -41,7 +41,7 @@ def test_a_message_becomes_a_landed_change_by_two_taps_though_the_house_is_kille
         stage.write(SETTINGS.format(url=api.url), people=PEOPLE)
         with stage.serve() as house:
             api.write(ANNA, ANNA, "Add a page about search")
-            find_shown(api, "Queued as req-")
+            find_shown(api, ": queued as req-")
             plan = find_shown(api, "Approve the plan of 1 task?")
             api.tap(ANNA, ANNA, plan.find_button("approve"), message=plan.id)
             os.kill(house.pid, signal.SIGKILL)
@@ -51,7 +51,7 @@ def test_a_message_becomes_a_landed_change_by_two_taps_though_the_house_is_kille
             review = find_shown(api, "Changeset review", lambda each: each.buttons)
             api.wait_until(lambda: any(each.document for each in api.messages), seconds=PATIENCE)
             api.tap(ANNA, ANNA, review.find_button("approve"), message=review.id)
-            find_shown(api, "has ended, completed")
+            find_shown(api, ": completed. ")
             find_shown(api, "shop: completed", lambda each: each.edits)
     (document,) = [each.document for each in api.messages if each.document]
     assert document is not None

@@ -128,11 +128,8 @@ class GateAsker:
         """Take the buttons from all messages of a gate, and write above each who answered what."""
         prefix = f"{ASK}{key}:"
         asked = {name: sent for name, sent in self._outbox.sent.items() if name.startswith(prefix)}
-        edits = [
-            Outgoing(key=f"settled:{name}", chat=sent.chat, text=format_settled(sent.text, words), edits=sent.message)
-            for name, sent in asked.items()
-            if not name.startswith(f"{prefix}{REMINDER}:")
-        ]
+        questions = {name: sent for name, sent in asked.items() if not name.startswith(f"{prefix}{REMINDER}:")}
+        edits = [_build_settled(f"settled:{name}", sent, words) for name, sent in questions.items()]
         notes = {name: _close_note(note, name, words) for name, note in self._list_notes_of(key)}
         old = [name for name in self._outbox.notes if name.startswith(SETTLED)]
         notes |= dict.fromkeys(old[: max(len(old) - MAX_SETTLED, 0)])
@@ -144,6 +141,11 @@ class GateAsker:
 def _close_note(note: Mapping[str, Any], name: str, words: str) -> str | None:
     """A button goes; who was asked for a reason reads that it is too late, or it would become a request."""
     return json.dumps({**note, "late": words}) if name.startswith(PROMPT) else None
+
+
+def _build_settled(key: str, sent: Sent, words: str) -> Outgoing:
+    shown = format_settled(sent.text, sent.fixed, words)
+    return Outgoing(key=key, chat=sent.chat, text=shown.text, fixed=shown.fixed, edits=sent.message)
 
 
 def _make_button_id() -> str:

@@ -44,9 +44,14 @@ def build_gate_message(where: str, gate: Gate, evidence: str, *, until: str = ""
     return GateMessage(text, fixed, shown != whole)
 
 
-def format_settled(text: str, words: str) -> str:
-    """The message of a gate that needs no answer any more: who answered what is above all else."""
-    return cut_to_units(f"{words}\n\n{text}", MAX_TEXT_UNITS)
+def format_settled(text: str, fixed: tuple[int, int] | None, words: str) -> GateMessage:
+    """The message of a gate that needs no answer any more: who answered what is above, what is below is gone."""
+    if fixed is None:
+        return GateMessage(cut_to_units(f"{words}\n\n{text}", MAX_TEXT_UNITS), None, False)
+    asked = text.encode("utf-16-le")[: 2 * sum(fixed)].decode("utf-16-le")
+    shown = cut_to_units(f"{words}\n\n{asked}", MAX_TEXT_UNITS)
+    begin = fixed[0] + count_units(words) + 2
+    return GateMessage(shown, (begin, count_units(shown) - begin), False)
 
 
 def describe_answer(choice: str, by: str, note: str = "") -> str:

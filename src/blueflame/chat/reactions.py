@@ -87,7 +87,8 @@ def build_button_note(found: OpenGate, option: Option, chat: int) -> str:
 
 
 def _ask_reason(tap: ButtonTap, sender: Sender, button: Mapping[str, Any], now: float) -> Reaction:
-    text = f"{sender.name}: {button['choice']}, {button['asks']}\nReply with your reason or text."
+    how = "Reply to this message with your reason or text. /cancel leaves the gate open."
+    text = f"{sender.name}: {button['choice']}, {button['asks']}\n{how}"
     key = f"reason:{tap.id}"
     prompt = {"gate": button["gate"], "kind": button["kind"], "choice": button["choice"], "key": key}
     message = Outgoing(key=key, chat=tap.chat, text=text, reply_to=tap.message, asks_reply=True, kept=True)

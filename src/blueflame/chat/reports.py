@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from blueflame.chat.outbox import Outgoing
 from blueflame.chat.reactions import BUTTON, SOURCE, read_note
 from blueflame.model.event import GateOpened
+from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import (
     FINAL,
     AnswerSettled,
@@ -62,14 +63,14 @@ def report_event(
     event, known = entry.event, read_note(notes, REQUEST + entry.stream)
     match event:
         case RequestReceived(request=request, repository=repository):
-            return _note_request(entry, request.source == SOURCE, request.reply_to, repository)
+            return _note_request(entry, request, repository)
         case AnswerSettled(source=source) | CommandSettled(source=source):
             return _report_settled(entry, event, notes) if source == SOURCE else EventReport()
         case RepositoryHeld(repository=repository, reason=reason):
             text = f"{repository}: no session can start. {shorten_line(reason, 500)}"
             return EventReport(later=tuple(_build(entry, Place(chat), text) for chat in others))
     place = _find_place(known)
-    words = _describe(entry, describe_wait) if known else ""
+    words = _describe(entry, known, describe_wait) if known else ""
     changed = _change_note(entry, known) if known else {}
     is_news = isinstance(event, RequestEnded | SessionStopped)  # others are replies: the person is there
     if not words or (place is None and not is_news):
@@ -88,9 +89,10 @@ def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str |
     return {}
 
 
-def _note_request(entry: HouseEntry, is_ours: bool, reply_to: str, repository: str) -> EventReport:
-    place = parse_place(reply_to) if is_ours else None
-    note = {"repository": repository} | ({"chat": place.chat, "message": place.message} if place else {})
+def _note_request(entry: HouseEntry, request: IncomingRequest, repository: str) -> EventReport:
+    place = parse_place(request.reply_to) if request.source == SOURCE else None
+    note: dict[str, Any] = {"repository": repository, "title": shorten_line(request.title or request.text, 80)}
+    note |= {"chat": place.chat, "message": place.message} if place else {}
     return EventReport(notes={REQUEST + entry.stream: json.dumps(note)})
 
 
@@ -98,27 +100,29 @@ def _find_place(known: Mapping[str, Any]) -> Place | None:
     return Place(int(known["chat"]), int(known["message"])) if "chat" in known else None
 
 
-def _describe(entry: HouseEntry, describe_wait: Callable[[str], str]) -> str:
+def _describe(entry: HouseEntry, known: Mapping[str, Any], describe_wait: Callable[[str], str]) -> str:
+    where, name, title = known["repository"], entry.stream, known.get("title", "")
     match entry.event:
         case RequestQueued(by=by):
-            wait = describe_wait(entry.stream)
-            return f"{f'Approved by {by}. ' if by else ''}Queued as {entry.stream}{f': {wait}' if wait else ''}."
+            wait = describe_wait(name)
+            return f"{f'Approved by {by}. ' if by else ''}{where}: queued as {name}{f', {wait}' if wait else ''}."
         case RequestRefused(reason=reason):
             return f"Not accepted: {shorten_line(reason, 1_000)}"
         case GateOpened():
-            return f"Received as {entry.stream}: an owner is asked first."
+            return f"{where}: received as {name}. An owner is asked first."
         case StartFailed(reason=reason):
-            return f"{entry.stream} could not be started and is tried again: {shorten_line(reason, 500)}"
+            return f"{where}: {name} could not be started and is tried again. {shorten_line(reason, 500)}"
         case SessionFound(session=session):
-            return f"{entry.stream} has begun: {session}"
+            return f"{where}: {name} has begun, {session}."
         case SessionStopped(reason=reason):
-            return f"{entry.stream} is stopped and can be resumed: {shorten_line(reason, 500)}"
+            go_on = f"Continue it with 'blueflame resume' at a terminal, or drop it with /cancel {name}"
+            return f"{where}: stopped, {shorten_line(reason, 500)}. {title}\n{go_on}"
         case RequestCancelled(by=by):
-            return f"{entry.stream} was cancelled by {by}."
+            return f"{where}: {name} was cancelled by {by}."
         case RequestEnded(outcome=outcome, reason=reason, usd=usd, seconds=seconds):
-            why = f": {shorten_line(reason, 500)}" if reason else ""
+            why = f", {shorten_line(reason, 500)}" if reason else ""
             cost = format_dollars(round(usd * 1e6))
-            return f"{entry.stream} has ended, {outcome.replace('_', ' ')}{why}. {cost}, {format_duration(seconds)}."
+            return f"{where}: {outcome.replace('_', ' ')}{why}. {title} ({cost}, {format_duration(seconds)}, {name})"
     return ""
 
 

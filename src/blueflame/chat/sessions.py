@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from blueflame.chat.gate_message import GateMessage, build_gate_message, describe_answer
 from blueflame.chat.outbox import NOT_NEEDED
@@ -45,8 +46,7 @@ class SessionReader:
     def draw(self, found: OpenGate) -> str:
         """The whole evidence of a gate; of a gate of the house what was asked for."""
         if not found.repository:
-            given = found.gate.evidence
-            return "\n".join(f"{name}: {value}" for name, value in given.items() if value and name != "title")
+            return draw_request(found.gate.evidence)
         return self.draw_gate(self.load(found.repository, found.session)[1], found.gate)
 
     def build_message(self, found: OpenGate, *, until: str) -> GateMessage:
@@ -100,6 +100,14 @@ class SessionReader:
             f"{done}, {format_dollars(row.cost_micro_usd)}, {row.session}",
         ]
         return "\n".join(lines)
+
+
+def draw_request(given: Mapping[str, Any]) -> str:
+    """What is asked for, and whose word it is; the question has the name and the repository."""
+    text, origin, matched = str(given["request"]).strip(), given.get("origin", ""), given.get("matched", ())
+    where = f", {origin}" if origin and origin not in text else ""
+    words = f"\nKeywords: {', '.join(matched)}" if matched else ""
+    return f"{text}\n\nFrom: {given['address']} ({given['trust']}){where}{words}"
 
 
 def _describe_answer(answer: Answer | None) -> str:

@@ -92,13 +92,16 @@ def _describe_unknown(request: IncomingRequest, known: tuple[str, ...]) -> str:
         return "the house has no repository: add one under repositories in house.yaml"
     names = ", ".join(known)
     if not request.repository:
-        return f"no repository is named, and there are several: name one of {names}"
+        return f"no repository is named, and there are several: name one of {names}, as in '{known[0]}: TEXT'"
     return f"unknown repository {request.repository!r}{suggest(request.repository, known, before='; ')}; known: {names}"
+
+
+WRITTEN = {"feeds": "The feed ", "plans": "The plan file "}  # before the names of senders that are not people
 
 
 def build_approval_gate(name: str, request: IncomingRequest, repository: str) -> Gate:
     form = FORMS[GateKind.REQUEST]
-    who = request.sender.name
+    who = f"{WRITTEN.get(request.source, '')}{request.sender.name}"
     return Gate(
         id=build_gate_id(GateKind.REQUEST, name, 1),
         kind=GateKind.REQUEST,
@@ -110,7 +113,7 @@ def build_approval_gate(name: str, request: IncomingRequest, repository: str) ->
             "request": request.text,
             "title": request.title,
             "repository": repository,
-            "sender": who,
+            "sender": request.sender.name,
             "address": request.sender.address,
             "trust": request.sender.trust.value,
             "origin": request.origin,

@@ -260,7 +260,7 @@ FORMS: Mapping[GateKind, GateForm] = {
         when="A request reached the house from a sender who may not start work: a member, a feed, a plan file.",
         options=(
             Option("start", "queue it: a session works on it"),
-            Option("refuse", "do not do it; the sender sees your note"),
+            Option("refuse", "do not do it"),
         ),
         safe="refuse",
         is_foreseen=False,

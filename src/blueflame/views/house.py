@@ -284,8 +284,9 @@ def describe_state(row: RequestRow) -> str:
 
 
 def format_wait(seconds: float | None) -> str:
-    """`, about 15 min`; empty if that is not known, or now."""
-    return f", about {max(1, round(seconds / 60))} min" if seconds else ""
+    """`, about 15 min` or `, about 3 h`; empty if that is not known, or now."""
+    minutes = max(1, round((seconds or 0.0) / 60))
+    return f", about {f'{minutes} min' if minutes < 120 else f'{round(minutes / 60)} h'}" if seconds else ""
 
 
 def list_request_facts(row: RequestRow) -> tuple[NamedValue, ...]:

@@ -131,7 +131,7 @@ def test_reject_asks_for_the_reason_and_sends_the_diff(house: ChatHouse, api: Bo
             asked = await house.until_shown(ANNA, "[auth] Add JWT")
             await house.until(lambda: any(each.document for each in api.messages))
             await house.until_done(api.tap(ANNA, ANNA, asked.find_button("reject"), message=asked.id))
-            prompt = await house.until_shown(ANNA, "Reply with your reason")
+            prompt = await house.until_shown(ANNA, "Reply to this message with your reason")
             assert prompt.asks_reply
             assert house.answers == []
             await house.until_taken(api.write(ANNA, ANNA, "No tests\nfor expiry", reply_to=prompt.id))
@@ -285,7 +285,7 @@ def test_a_reason_that_comes_too_late_is_neither_an_answer_nor_a_request(house: 
         async with house.run():
             asked = await house.until_shown(ANNA, "Approve the plan")
             await house.until_done(api.tap(ANNA, ANNA, asked.find_button("replan"), message=asked.id))
-            await house.until_shown(ANNA, "Reply with your reason")
+            await house.until_shown(ANNA, "Reply to this message with your reason")
             house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="ben")))
             await house.until(lambda: not asked.buttons)
             await house.until_taken(api.write(ANNA, ANNA, "Split the first task"))

@@ -89,13 +89,13 @@ def test_the_sender_reads_what_became_of_a_request(house: ChatHouse, api: BotApi
             await house.until_started()
             house.waits = {"req-1000": "1 ahead, about 15 min"}
             await ask(house, "Add a page", RequestQueued())
-            queued = await house.until_shown(ANNA, "Queued as req-1000: 1 ahead, about 15 min.")
+            queued = await house.until_shown(ANNA, "shop: queued as req-1000, 1 ahead, about 15 min.")
             assert queued.reply_to is not None
             refused = RequestRefused(why=Refusal.DUPLICATE, reason="the same request is queued already as req-1000")
             await ask(house, "Add a page", refused)
             await house.until_shown(ANNA, "Not accepted: the same request is queued already as req-1000")
             house.record("req-1000", SessionFound(session=ID), ENDED)
-            await house.until_shown(ANNA, "req-1000 has ended, done. $0.42, 2 min 05 s.")
+            await house.until_shown(ANNA, "shop: done. Add a page ($0.42, 2 min 05 s, req-1000)")
 
     play(story())
 
@@ -134,7 +134,7 @@ def test_a_request_of_a_member_is_asked_about_by_buttons(house: ChatHouse, api: 
             assert isinstance(request, IncomingRequest)
             assert request.sender == Sender(name="carl", trust=Trust.MEMBER, address="telegram:33")
             form = FORMS[GateKind.PLAN]
-            evidence = {"request": request.text, "sender": "carl"}
+            evidence = {"request": request.text, "address": request.sender.address, "trust": "member"}
             gate = Gate(
                 id="request-req-1",
                 kind=GateKind.PLAN,
@@ -148,9 +148,9 @@ def test_a_request_of_a_member_is_asked_about_by_buttons(house: ChatHouse, api: 
             found = OpenGate(repository="", session="", request="req-1", gate=gate, opened_at=NOON)
             house.desk.gates = (found,)
             house.desk.announce()
-            await house.until_shown(CARL, "Received as req-1: an owner is asked first.")
+            await house.until_shown(CARL, "shop: received as req-1. An owner is asked first.")
             asked = await house.until_shown(ANNA, "carl asks for work in shop: start it?")
-            assert "Add <b>a page</b>" in asked.text
+            assert "Add <b>a page</b>\n\nFrom: telegram:33 (member)" in asked.text
             await house.until_done(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
 
     play(story())
@@ -198,11 +198,11 @@ def test_quiet_hours_hold_news_and_gates_back_and_end_with_one_digest(house: Cha
             house.show_gates()
             first = await ask(house, "Add a page", RequestQueued(), SessionFound(session=ID), ENDED)
             second = await ask(house, "Add two", RequestQueued(), SessionFound(session=ID), ENDED)
-            await house.until_shown(ANNA, f"Queued as {second}")  # the person is awake: they have just asked
-            assert not any("has ended" in each.text or each.buttons for each in api.list_shown(ANNA))
+            await house.until_shown(ANNA, f"shop: queued as {second}")  # the person is awake: they have just asked
+            assert not any("done" in each.text or each.buttons for each in api.list_shown(ANNA))
             house.clock.advance(3600)
             digest = await house.until_shown(ANNA, "While it was quiet:")
-            assert digest.text.count("has ended") == 2
+            assert digest.text.count("shop: done") == 2
             assert first in digest.text
             asked = await house.until_shown(ANNA, "Approve the plan")
             assert asked.id > digest.id

@@ -53,12 +53,25 @@ def test_no_evidence_has_no_fixed_part() -> None:
     assert build_gate_message("shop", build_gate(GateKind.BUDGET), "").fixed is None
 
 
+def test_a_settled_gate_keeps_its_evidence_and_not_what_would_have_happened() -> None:
+    built = build_gate_message("shop 😀", build_gate(GateKind.PLAN), "a 😀 b", until="Without an answer: quit.")
+
+    settled = format_settled(built.text, built.fixed, "Answered: approve, by anna 😀")
+
+    assert settled.text.startswith("Answered: approve, by anna 😀\n\nshop 😀\n")
+    assert settled.text.endswith("a 😀 b")
+    assert settled.fixed is not None
+    assert read_units(settled.text, *settled.fixed) == "a 😀 b"
+
+
 @given(st.text(max_size=6_000), st.text(max_size=400))
 def test_every_message_fits(evidence: str, title: str) -> None:
     built = build_gate_message("shop", build_gate(GateKind.PLAN, title), evidence)
 
     assert count_units(built.text) <= MAX_TEXT_UNITS
-    assert count_units(format_settled(built.text, describe_answer("approve", "anna", evidence))) <= MAX_TEXT_UNITS
+    settled = format_settled(built.text, built.fixed, describe_answer("approve", "anna", evidence))
+    assert count_units(settled.text) <= MAX_TEXT_UNITS
+    assert settled.fixed is None or sum(settled.fixed) == count_units(settled.text)
     built.text.encode()  # no half of a character
 
 
