@@ -181,7 +181,8 @@ class Outbox:
             return await asyncio.shield(sending)
         except asyncio.CancelledError:
             with suppress(TimeoutError, WorldError):
-                self._settle(entry, await asyncio.wait_for(sending, STOP_SECONDS))
+                async with asyncio.timeout(STOP_SECONDS):
+                    self._settle(entry, await sending)
             raise
 
     def _find_next(self, chat: int) -> tuple[str, Outgoing] | None:
