@@ -81,7 +81,9 @@ def decide_grant(want: Want, state: PoolState, limits: PoolLimits) -> Grant:
         if used + want.micro_usd > limits.day_micro_usd:
             reason = "the house's budget of the day is used up or reserved (pool.max_day_cost_usd)"
             return Grant(False, reason, cause="money")
-    others = [each for each in state.wants if each.attempt != want.attempt and now - each.asked_at <= WANT_SECONDS]
+    others = [
+        each for each in state.wants if each.attempt != want.attempt and _is_near(each.asked_at, now, WANT_SECONDS)
+    ]
     before = [each for each in others if _rank(each, state.leases) < _rank(want, state.leases)]
     able = [each for each in before if _has_slot(each, state.leases, limits, ())]
     beside = not _has_core_slot(want.role, state.leases, limits, before)
@@ -90,13 +92,18 @@ def decide_grant(want: Want, state: PoolState, limits: PoolLimits) -> Grant:
     total = len(state.leases)
     if total + len(able) >= limits.agents:
         return Grant(False, f"{total} of {limits.agents} agents work (pool.agents)", len(able), cause="agents")
-    young = sum(now - lease.since < YOUNG_SECONDS for lease in state.leases)
+    young = sum(_is_near(lease.since, now, YOUNG_SECONDS) for lease in state.leases)
     needed = limits.memory_per_agent * (young + len(able) + 1)
     if total and limits.memory_per_agent and state.free_memory < needed:
         free = f"{state.free_memory // 2**20:,} MB of memory are free"
         reason = f"{free}, {needed // 2**20:,} MB are needed (pool.min_ram_per_agent_mb)"
         return Grant(False, reason, len(able), cause="memory")
     return Grant(True, ad_hoc=beside)
+
+
+def _is_near(at: float, now: float, seconds: float) -> bool:
+    """Whether it was within these seconds; where the clock was set back meanwhile, it was before them."""
+    return abs(now - at) <= seconds
 
 
 def _rank(want: Want, leases: Sequence[Lease]) -> tuple[int, float, str]:

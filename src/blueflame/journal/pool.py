@@ -72,17 +72,17 @@ class PoolJournal(Database):
         limits = self.read_limits() or PoolLimits()
         with self._transaction("ask for a slot in") as db:
             rows = db.execute("SELECT since FROM wants WHERE attempt = ?", (want.attempt,)).fetchall()
-            want = replace(want, since=rows[0][0] if rows else want.since)
-            state = self.read_state(day, free_memory)
-            if any(lease.attempt == want.attempt for lease in state.leases):
+            want = replace(want, since=min(want.since, *rows[0]) if rows else want.since)
+            if _take_over(db, want.attempt, holder):
                 return None
+            state = self.read_state(day, free_memory)
             grant = decide_grant(want, state, limits)
             if grant.given:
                 db.execute("DELETE FROM wants WHERE attempt = ?", (want.attempt,))
                 own = (want.attempt, want.role, want.repository, want.session, want.asked_at, want.micro_usd)
                 _insert_lease(db, own, holder, folder, ad_hoc=grant.ad_hoc)
                 return None
-            db.execute("DELETE FROM wants WHERE asked_at < ?", (want.asked_at - WANT_SECONDS,))
+            db.execute("DELETE FROM wants WHERE abs(asked_at - ?) > ?", (want.asked_at, WANT_SECONDS))
             own = (want.attempt, want.role, want.repository, want.session, want.since, want.micro_usd)
             row = (*own, want.ad_hoc, want.asked_at, str(signals))
             db.execute("INSERT OR REPLACE INTO wants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -96,7 +96,7 @@ class PoolJournal(Database):
             for name in held - set(live):
                 db.execute("DELETE FROM leases WHERE attempt = ?", (name,))
             for name, (lease, holder, folder) in live.items():
-                if name not in held:
+                if name not in held or not _take_over(db, name, holder):
                     own = (name, lease.role, lease.repository, session, lease.since, lease.micro_usd)
                     _insert_lease(db, own, holder, folder, ad_hoc=lease.ad_hoc)
             db.execute("DELETE FROM wants WHERE attempt IN (SELECT attempt FROM leases)")
@@ -109,15 +109,17 @@ class PoolJournal(Database):
     def drop_dead(self, is_alive: Callable[[str, Path], bool]) -> tuple[str, ...]:
         """Drop leases whose agent and holder are gone, and return them. The locks are read outside of a transaction."""
         rows = self._fetch_all("SELECT attempt, holder, folder FROM leases")
-        dead = tuple(name for name, holder, folder in rows if not is_alive(holder, Path(folder)))
+        dead = [(name, holder) for name, holder, folder in rows if not is_alive(holder, Path(folder))]
         if dead:
             with self._transaction("drop leases from") as db:
-                db.executemany("DELETE FROM leases WHERE attempt = ?", [(name,) for name in dead])
-        return dead
+                sql = "DELETE FROM leases WHERE attempt = ? AND holder = ?"  # not one that was taken over meanwhile
+                dead = [each for each in dead if db.execute(sql, each).rowcount]
+        return tuple(name for name, _ in dead)
 
     def list_waiting_signals(self, now: float) -> tuple[Path, ...]:
         """Where the orchestrators are woken that wait for a slot."""
-        rows = self._fetch_all("SELECT DISTINCT signals FROM wants WHERE asked_at >= ?", now - WANT_SECONDS)
+        sql = "SELECT DISTINCT signals FROM wants WHERE abs(asked_at - ?) <= ?"
+        rows = self._fetch_all(sql, now, WANT_SECONDS)
         return tuple(Path(folder) for (folder,) in rows)
 
     def read_durations(self) -> dict[str, list[float]]:
@@ -140,6 +142,11 @@ def _name_fields(row: Sequence[Any]) -> dict[str, Any]:
         "micro_usd": micro_usd,
         "ad_hoc": bool(ad_hoc),
     }
+
+
+def _take_over(db: Connection, attempt: str, holder: str) -> bool:
+    """Make a lease that exists that of this process: the one that took it may have ended."""
+    return bool(db.execute("UPDATE leases SET holder = ? WHERE attempt = ?", (holder, attempt)).rowcount)
 
 
 def _insert_lease(db: Connection, own: Sequence[object], holder: str, folder: Path, *, ad_hoc: bool) -> None:

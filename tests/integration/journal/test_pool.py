@@ -72,6 +72,31 @@ def test_the_leases_of_a_session_are_those_of_its_live_attempts(pool: PoolJourna
     assert ask(pool, "b", at=3.0) is None
 
 
+def test_a_lease_that_a_resumed_session_goes_on_with_is_not_dropped_with_the_process_before(pool: PoolJournal) -> None:
+    ask(pool, "a")
+    lease = Lease(attempt="a", role="worker", repository="shop", session="shop", since=2.0)
+
+    def resume(_holder: str, _folder: Path) -> bool:
+        """The session is resumed between the look at the process and the removal of its lease."""
+        pool.keep_leases("shop", "shop", {"a": (lease, "2 0.00", HERE)})
+        return False
+
+    assert pool.drop_dead(resume) == ()
+    assert pool.drop_dead(lambda holder, _folder: holder == "2 0.00") == ()
+    want = Want(attempt="a", role="worker", repository="shop", session="shop", since=3.0, asked_at=3.0)
+    assert pool.ask(want, day="d", free_memory=0, holder="3 0.00", folder=HERE, signals=HERE) is None
+    assert pool.drop_dead(lambda holder, _folder: holder == "3 0.00") == ()
+
+
+def test_a_want_from_before_the_clock_was_set_back_holds_no_slot_back(pool: PoolJournal) -> None:
+    ask(pool, "a", at=5000.0)
+    ask(pool, "given up", at=5000.0, repository="blog")
+    ask(pool, "b", at=5000.0, repository="site")
+    pool.keep_leases("shop", "shop", {})
+    assert ask(pool, "b", at=1400.0, repository="site") is None
+    assert pool.list_waiting_signals(1400.0) == ()
+
+
 def test_a_lease_without_a_living_agent_is_dropped(pool: PoolJournal) -> None:
     ask(pool, "a")
     assert pool.drop_dead(lambda _holder, _folder: True) == ()

@@ -66,6 +66,11 @@ def test_a_want_that_is_not_asked_for_any_more_holds_no_slot_back() -> None:
     assert decide_grant(want("a"), PoolState(leases=[], wants=[gone]), PoolLimits(agents=1)).given
 
 
+def test_where_the_clock_was_set_back_no_want_or_young_agent_stays_so_for_hours() -> None:
+    state = PoolState(leases=[lease("a", since=3600)], wants=[want("old", at=3600)], free_memory=100 * MB)
+    assert decide_grant(want("b"), state, PoolLimits(agents=2, memory_per_agent=100 * MB)).given
+
+
 def test_a_want_that_waits_for_its_role_does_not_hold_others_back() -> None:
     waiting = want("v", "blog", role="validator", since=-90)
     state = PoolState(leases=[lease("x", role="validator")], wants=[waiting])
