@@ -47,6 +47,7 @@ class GateAsker:
     async def _ask_about(self, key: str, found: OpenGate) -> float | None:
         if not is_announced(found.gate):
             return None
+        since: dict[int, float] = {}  # when each chat is asked
         for ask in list_asks(self._setup.rules, found.gate.kind, found.opened_at):
             if ask.at > self._setup.clock.now():
                 return ask.at
@@ -54,11 +55,13 @@ class GateAsker:
             asked = f"{ASK}{key}:{chat}"
             if chat is None:
                 continue
+            is_next = since.setdefault(chat, ask.at) < ask.at and not ask.is_reminder  # in a group
             if not ask.is_reminder and not self._outbox.has(asked):
                 self._outbox.post(*await self.prepare_ask(found, chat, str(chat)))
-            elif ask.is_reminder:
-                text = f"{ask.person}: this still waits for an answer. {shorten_line(found.gate.title, 200)}"
-                name = f"{ASK}{key}:{REMINDER}:{ask.person}"
+            elif ask.is_reminder or is_next:
+                words = "now you are asked, too." if is_next else "this still waits for an answer."
+                name = f"{ASK}{key}:{REMINDER}:{ask.person}{':next' if is_next else ''}"
+                text = f"{ask.person}: {words} {shorten_line(found.gate.title, 200)}"
                 self._outbox.post([Outgoing(key=name, chat=chat, text=text, after=asked, kept=True)])
         return None
 

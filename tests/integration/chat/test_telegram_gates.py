@@ -185,6 +185,27 @@ def test_a_person_is_reminded_once_and_then_the_next_is_asked(house: ChatHouse, 
     play(story())
 
     assert sum("still waits" in each.text for each in api.list_shown(ANNA)) == 1
+    assert len(api.list_shown(BEN)) == 1
+
+
+def test_the_next_person_is_called_in_a_group_that_has_the_question_already(house: ChatHouse, api: BotApi) -> None:
+    house.journal.close()
+    house = ChatHouse(house.repo, house.folder, api, telegram={"chats": {GROUP: {"repository": "shop"}}})
+
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(GROUP, "Approve the plan")
+            house.clock.advance(31 * 60)
+            await house.until_shown(GROUP, "anna: this still waits for an answer")
+            house.clock.advance(31 * 60)
+            called = await house.until_shown(GROUP, "ben: now you are asked, too. Approve the plan")
+            assert called.reply_to == asked.id
+
+    play(story())
+
+    assert sum(bool(each.buttons) for each in api.list_shown(GROUP)) == 1
 
 
 def test_a_gate_of_a_group_that_refuses_the_bot_is_asked_in_the_persons_own_chat(house: ChatHouse, api: BotApi) -> None:
