@@ -92,7 +92,7 @@ class NewsReporter:
         ended = bool(note.get("ended"))
         text, at = self._shown.get(request, ("", 0.0))
         now, every = self._setup.clock.now(), self._setup.telegram.status_every
-        if sent is None or (now < at + every and not ended):
+        if sent is None or (0 <= now - at < every and not ended):
             gone: dict[str, str | None] = {REQUEST + request: None} if ended and not self._is_waiting(request) else {}
             self._outbox.post(notes=gone)
             return at + every if sent is not None else None

@@ -77,7 +77,7 @@ class Outbox:
         }
         self.notes = {key: value for key, value in notes.items() if not key.startswith((OUT, SENT))}
         self._last = max((int(key.split(":")[1]) for key in self._waiting), default=0)
-        self._free_at: dict[int, float] = {}
+        self._free_at: dict[int, float] = {}  # by the monotonic clock
         self.closed: set[int] = set()  # chats that refuse the bot; tried again when one writes, or after a restart
         self._changed = asyncio.Event()
 
@@ -150,13 +150,13 @@ class Outbox:
     async def _send_all(self, client: TelegramClient, chat: int) -> None:
         backoff = 1.0
         while (found := self._find_next(chat)) is not None:
-            await self._clock.sleep(max(self._free_at.get(chat, 0.0) - self._clock.now(), 0.0))
+            await self._clock.sleep(max(self._free_at.get(chat, 0.0) - self._clock.monotonic(), 0.0))
             if self._find_next(chat) != found:
                 continue  # it was dropped meanwhile
             try:
                 number = await self._send_whole(client, found)
             except RateLimited as error:
-                self._free_at[chat] = self._clock.now() + error.seconds
+                self._free_at[chat] = self._clock.monotonic() + error.seconds
             except ChatClosed as error:
                 self.closed.add(chat)
                 self._warn(f"chat {chat}: {error}")
@@ -166,11 +166,11 @@ class Outbox:
                 self._settle(found, None)
             except TelegramFailed as error:
                 self._warn(str(error))
-                self._free_at[chat] = self._clock.now() + backoff
+                self._free_at[chat] = self._clock.monotonic() + backoff
                 backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)
             else:
                 backoff = 1.0
-                self._free_at[chat] = self._clock.now() + CHAT_PAUSE_SECONDS
+                self._free_at[chat] = self._clock.monotonic() + CHAT_PAUSE_SECONDS
                 self._settle(found, number)
         self._changed.set()  # what was posted while this ended
 

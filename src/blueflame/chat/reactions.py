@@ -41,6 +41,7 @@ class Reaction:
     toast: str = ""  # shown to the person who tapped
     asked: str = ""  # a command whose reply shows the state of the house: status, gates, cost
     warning: str = ""  # for the log: a stranger
+    drops: tuple[str, ...] = ()  # messages that were sent and are not needed any more, by their keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ def react_to_tap(tap: ButtonTap, context: ChatContext) -> Reaction:
     if button.get("used"):
         return Reaction(toast=f"{button['used']} has answered: {button['choice']}.")
     if button["asks"]:
-        return _ask_reason(tap, sender, button, context.now)
+        return _ask_reason(tap, sender, button, context)
     used = {BUTTON + tap.data: json.dumps({**button, "used": sender.name})}
     reply_to = f"{tap.chat}:{tap.message}:{tap.data}"
     arrival = _build_answer(tap.id, sender, button, at=context.now, reply_to=reply_to)
@@ -86,14 +87,17 @@ def build_button_note(found: OpenGate, option: Option, chat: int) -> str:
     return json.dumps({**note, "asks": asks})
 
 
-def _ask_reason(tap: ButtonTap, sender: Sender, button: Mapping[str, Any], now: float) -> Reaction:
+def _ask_reason(tap: ButtonTap, sender: Sender, button: Mapping[str, Any], context: ChatContext) -> Reaction:
     how = "Reply to this message with your reason or text. /cancel leaves the gate open."
     text = f"{sender.name}: {button['choice']}, {button['asks']}\n{how}"
     key = f"reason:{tap.id}"
     prompt = {"gate": button["gate"], "kind": button["kind"], "choice": button["choice"], "key": key}
     message = Outgoing(key=key, chat=tap.chat, text=text, reply_to=tap.message, asks_reply=True, kept=True)
-    note = {f"{PROMPT}{tap.chat}:{tap.user}": json.dumps({**prompt, "button": tap.data, "at": now})}
-    return Reaction(messages=(message,), notes=note, toast="Write the reason as a reply.")
+    name = f"{PROMPT}{tap.chat}:{tap.user}"
+    before = read_note(context.notes, name)
+    note = {name: json.dumps({**prompt, "button": tap.data, "at": context.now})}
+    drops = (before["key"],) if before else ()
+    return Reaction(messages=(message,), notes=note, drops=drops, toast="Write the reason as a reply.")
 
 
 def _build_answer(
@@ -151,7 +155,7 @@ def _request(message: ChatMessage, sender: Sender, addressed: Addressed) -> Reac
         at=message.at,
         text=addressed.text,
         repository=addressed.repository,
-        origin="a forwarded message" if message.is_forwarded else "",
+        origin="a forwarded message, or text of a bot" if message.is_forwarded else "",
         reply_to=f"{message.chat}:{message.message}",
     )
     left_out = [] if not message.has_file else [_build_reply(message, "The file is not read, only its caption.")]
@@ -170,14 +174,15 @@ def _is_reason(message: ChatMessage, prompt: Mapping[str, Any], context: ChatCon
 
 def _take_reason(message: ChatMessage, sender: Sender, context: ChatContext, prompt: Mapping[str, Any]) -> Reaction:
     forget: dict[str, str | None] = {f"{PROMPT}{message.chat}:{message.user}": None}
+    drops = (prompt["key"],)
     if prompt.get("late"):
         text = f"Too late. {prompt['late']}\nIf this is a request, send it again."
-        return _reply(message, text, notes=forget)
+        return replace(_reply(message, text, notes=forget), drops=drops)
     if problem := find_answer_problem(context.settings.people, sender, GateKind(prompt["kind"])):
-        return _reply(message, problem, notes=forget)
+        return replace(_reply(message, problem, notes=forget), drops=drops)
     reply_to = f"{message.chat}:{message.message}:{prompt['button']}"
     arrival = _build_answer(message.id, sender, prompt, at=message.at, reply_to=reply_to, note=message.text)
-    return Reaction(arrivals=(arrival,), notes=forget)
+    return Reaction(arrivals=(arrival,), notes=forget, drops=drops)
 
 
 def _react_to_command(
@@ -192,7 +197,9 @@ def _react_to_command(
         return Reaction(asked=command.casefold())
     if prompt and command.casefold() == "cancel" and not rest.strip():
         note = {f"{PROMPT}{message.chat}:{message.user}": None}
-        return _reply(message, "Nothing was answered: the gate stays open.", notes=note)
+        return replace(
+            _reply(message, "Nothing was answered: the gate stays open.", notes=note), drops=(prompt["key"],)
+        )
     build = COMMANDS.get(command.casefold())
     return build(message, sender, rest.strip(), context) if build else _reply(message, HELP)
 

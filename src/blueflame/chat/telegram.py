@@ -167,7 +167,7 @@ class TelegramTalk:
             cursor = format_cursor(update.id, self._setup.clock.now(), self._number)
             self._desk.receive(SOURCE, reaction.arrivals, cursor=cursor, notes=changed)
 
-        self._outbox.post(messages, notes, write=write)
+        self._outbox.post(messages, notes, drops=reaction.drops, write=write)
         if isinstance(found, ButtonTap) and not reaction.warning:
             with suppress(TelegramFailed):  # the answer was taken in any case
                 await self._client.confirm_tap(found.query, shorten_line(reaction.toast, MAX_TOAST_CHARS))

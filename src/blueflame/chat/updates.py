@@ -10,6 +10,7 @@ from blueflame.text.sanitize import clean_text
 
 MAX_REQUEST_CHARS = 20_000
 QUIET_SECONDS = 6 * 86_400.0  # after a week without updates, Telegram numbers the next one at random
+FOREIGN_FIELDS = ("forward_origin", "forward_date", "forward_from", "via_bot")  # others wrote the text
 FILE_FIELDS = ("document", "photo", "video", "audio", "voice", "animation", "sticker", "video_note")
 
 
@@ -24,7 +25,7 @@ class ChatMessage:
     is_private: bool
     reply_to: int | None = None
     is_edited: bool = False
-    is_forwarded: bool = False
+    is_forwarded: bool = False  # or written by an inline bot: not the person's own words
     has_file: bool = False
 
 
@@ -78,7 +79,7 @@ def _read_message(id: int, message: Mapping[str, Any], *, is_edited: bool) -> Ch
         is_private=str(message["chat"].get("type")) == "private",
         reply_to=int(replied["message_id"]) if replied else None,
         is_edited=is_edited,
-        is_forwarded=any(message.get(name) for name in ("forward_origin", "forward_date", "forward_from")),
+        is_forwarded=any(message.get(name) for name in FOREIGN_FIELDS),
         has_file=any(message.get(name) for name in FILE_FIELDS),
     )
 
@@ -95,7 +96,7 @@ def find_offset(cursor: str, bot: str, now: float) -> int:
     """
     offset, _, rest = cursor.partition(" ")
     at, _, of = rest.partition(" ")
-    if rest and (of != bot or now - float(at) > QUIET_SECONDS):
+    if rest and (of != bot or abs(now - float(at)) > QUIET_SECONDS):
         return 0
     return int(offset or 0)
 

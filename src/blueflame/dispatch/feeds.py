@@ -68,6 +68,11 @@ def find_poll_time(cron: str, name: str, after: float) -> float:
     return find_next_time(cron, "UTC", after - offset) + offset
 
 
+def is_due(state: FeedState, cron: str, name: str, now: float) -> bool:
+    """Whether it is fetched now. A time that no rule gives is of a clock that was wrong: it is not waited for."""
+    return state.next_at <= now or state.next_at > max(find_poll_time(cron, name, now), now + MAX_WAIT_SECONDS)
+
+
 # --- items -----------------------------------------------------------------------------------------------------------
 
 

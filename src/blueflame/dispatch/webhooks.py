@@ -121,7 +121,7 @@ def read_call(rules: WebhookRules, call: Mapping[str, Any], identify: Identify, 
     """Return the request that a call makes; None when it makes no request. Raises CallRefused."""
     try:
         return READERS[rules.forge](rules, call, identify, now)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise CallRefused(f"the body is not a call that is known ({type(error).__name__})") from None
 
 

@@ -54,7 +54,7 @@ class Hold:
     """Why no session can be started in a repository, and when that is tried again."""
 
     reason: str
-    until: float
+    until: float  # by the monotonic clock
     seconds: float
 
 
@@ -264,7 +264,7 @@ class HouseLoop:
     # --- holds ----------------------------------------------------------------------------------------------------
 
     def _is_held(self, name: str) -> bool:
-        return name in self.holds and self.holds[name].until > self.core.clock.now()
+        return name in self.holds and self.holds[name].until > self.core.clock.monotonic()
 
     def _hold(self, name: str, reason: str, seconds: float = FIRST_HOLD_SECONDS) -> None:
         """Note why the repository cannot be used; a new reason is recorded, the same one is only tried later."""
@@ -273,7 +273,7 @@ class HouseLoop:
             self.core.record(HOUSE, RepositoryHeld(repository=name, reason=reason))
         elif seconds:
             seconds = min(max(before.seconds, seconds) * 2, MAX_HOLD_SECONDS)
-        self.holds[name] = Hold(reason, self.core.clock.now() + seconds, seconds)
+        self.holds[name] = Hold(reason, self.core.clock.monotonic() + seconds, seconds)
 
     def _free(self, name: str) -> None:
         if self.holds.pop(name, None) is not None:

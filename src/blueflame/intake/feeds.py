@@ -20,6 +20,7 @@ from blueflame.dispatch.feeds import (
     find_poll_time,
     format_item_request,
     format_time,
+    is_due,
     parse_state,
     record_failure,
     record_success,
@@ -79,7 +80,7 @@ class FeedSource:
         state = parse_state(parse_cursor(intake.read_cursor(self.name)), self.settings.url)
         if state.is_gone:
             return 3_600.0
-        if self.clock.now() >= state.next_at:
+        if is_due(state, self.settings.poll_interval, self.settings.name, self.clock.now()):
             arrivals, state = await self._poll(intake, state)
             intake.receive(self.name, arrivals, cursor=json.dumps(dump_state(state)))
         return max(1.0, state.next_at - self.clock.now())

@@ -129,7 +129,7 @@ class IssueSource:
             if not isinstance(found, list):
                 raise TypeError(found.get("message", "no list"))
             return list(_read_issues(found, listing))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ForgeFailed(f"{forge} gave an answer that is not a list of issues: {error!s:.200}") from error
 
     async def probe(self) -> SourceProbe:

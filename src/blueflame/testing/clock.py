@@ -37,6 +37,12 @@ class FakeClock:
             if not woken.done():  # done already: its sleeper was cancelled
                 woken.set_result(None)
 
+    def set_back(self, seconds: float) -> None:
+        """Set the time of day back, as a person or a time server does: no time passes."""
+        self._start -= seconds
+        self._now -= seconds
+        self._sleepers = [(deadline - seconds, order, woken) for deadline, order, woken in self._sleepers]
+
     @property
     def next_deadline(self) -> float | None:
         """When the next sleeper is due: what a simulation advances to."""

@@ -117,6 +117,18 @@ def test_a_message_after_a_quiet_week_is_taken_although_its_number_is_lower(hous
     assert list_requests(house) == ["before the holidays", "after the holidays"]
 
 
+def test_a_clock_that_is_set_back_delays_no_message(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        async with house.run():
+            await house.until_taken(api.write(ANNA, ANNA, "/status"))
+            await house.until_shown(ANNA, "The status of the house.")
+            house.clock.set_back(3_600)
+            await house.until_taken(api.write(ANNA, ANNA, "/cost"))
+            await house.until_shown(ANNA, "The cost of the house.")
+
+    play(story())
+
+
 def test_a_chat_that_must_wait_holds_back_no_other(house: ChatHouse, api: BotApi) -> None:
     async def story() -> None:
         house.story.planned()

@@ -31,6 +31,7 @@ from blueflame.model.house.event import (
     StartIntended,
 )
 from blueflame.system.flock import read_lock_holder
+from blueflame.testing.clock import FakeClock
 from support.houses import OWNER, HouseStage, make_house
 from support.repositories import run_git
 
@@ -174,6 +175,20 @@ def test_a_house_whose_folder_is_deleted_ends_with_the_reason(tmp_path: Path) ->
     options = ServeOptions(loaded=loaded, paths=stage.paths, environ={}, login="alice")
     with pytest.raises(JournalError, match="deleted or replaced"), hold_house(stage.paths) as journal:
         asyncio.run(serve_house(options, journal, lambda _core: [Vandal()]))
+
+
+def test_a_repository_that_is_held_is_tried_again_in_time_although_the_clock_is_set_back(tmp_path: Path) -> None:
+    stage, clock = HouseStage(tmp_path, ("shop",)), FakeClock()
+    stage.write()
+    with HouseJournal.open(stage.paths.journal) as journal:
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        loop.core.clock = clock  # type: ignore[assignment] # one that a test sets
+        loop._hold("shop", "no disk space")
+        clock.set_back(3_600)
+        assert loop._is_held("shop")
+        clock.advance(6)
+        assert not loop._is_held("shop")
 
 
 async def _take_turns(number: int) -> None:

@@ -153,6 +153,7 @@ def test_a_full_page_is_followed_by_the_next_one_at_once(folder: Path, monkeypat
         ("<html>", 0, "", "not a list of issues"),
         ('{"message": "404 Not found"}', 0, "", "404 Not found"),
         ('[{"number": 1}]', 0, "", "not a list of issues"),
+        ('[{"number": 1e999, "url": ""}]', 0, "", "not a list of issues"),
     ],
 )
 def test_a_program_that_fails_is_reported_once_and_asked_again_later(  # noqa: PLR0917 (parameters of the table)

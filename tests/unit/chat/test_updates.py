@@ -58,6 +58,6 @@ def test_every_text_is_addressed_to_a_known_repository_or_none(text: str, defaul
 def test_after_a_quiet_week_or_with_a_new_bot_the_first_update_is_asked_for_whatever_its_number() -> None:
     cursor, day = format_cursor(41, 1_000.0, "7"), 86_400
 
-    assert [find_offset(cursor, "7", 1_000 + days * day) for days in (0, 5, 7, 60)] == [42, 42, 0, 0]
+    assert [find_offset(cursor, "7", 1_000 + days * day) for days in (-60, 0, 5, 7, 60)] == [0, 42, 42, 0, 0]
     assert find_offset(cursor, "8", 1_000) == 0
     assert [find_offset(text, "7", 1_000) for text in ("", "42")] == [0, 42]  # "42": written by an earlier version

@@ -17,6 +17,7 @@ from blueflame.dispatch.feeds import (
     find_keywords,
     find_poll_time,
     format_item_request,
+    is_due,
     parse_retry_after,
     parse_state,
     record_failure,
@@ -147,6 +148,16 @@ def test_the_server_says_how_long_to_wait(text: str, seconds: float) -> None:
 def test_validators_that_would_add_headers_are_not_sent_back() -> None:
     state = record_success(FeedState(), {"etag": 'W/"a"', "last-modified": "x\r\n Cookie: b"}, "https://new.example", 1)
     assert (state.etag, state.modified, state.url) == ('W/"a"', "", "https://new.example")
+
+
+def test_a_time_of_a_wrong_clock_is_not_waited_for() -> None:
+    monthly, day, year = "0 0 1 * *", 86_400, 31_536_000
+
+    def list_due(cron: str, *seconds: float) -> list[bool]:
+        return [is_due(FeedState(next_at=NOW + each), cron, "news", NOW) for each in seconds]
+
+    assert list_due("0 * * * *", -1, 0, 60, day, day + 1, year) == [True, True, False, False, True, True]
+    assert list_due(monthly, 0, 20 * day, year) == [True, False, True]
 
 
 def test_feeds_with_the_same_schedule_are_spread() -> None:
