@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from blueflame.chat.reactions import ChatContext, Reaction, react_to_message, react_to_tap
-from blueflame.chat.updates import ButtonTap, ChatMessage
+from blueflame.chat.updates import ButtonTap, ChatMessage, read_update
 from blueflame.dispatch.feeds import FeedItem, format_item_request
 from blueflame.dispatch.webhooks import WebhookRules, read_call
 from blueflame.intake.feeds import parse_feed_body
@@ -114,6 +114,12 @@ PLAN_FILES = (
     plan("plan-huge", "docs/plans/x.md has 8 GB", "at most 256000 are read", _make_huge),
     plan("plan-nul", "docs/plans/x.md has NUL characters", "NUL character", lambda path: path.write_bytes(b"a\0b")),
     plan("plan-bytes", "docs/plans/x.md is not text", "is not UTF-8", lambda path: path.write_bytes(b"caf\xe9")),
+    plan(
+        "plan-name",
+        "a name in docs/plans has an escape of the terminal",
+        "characters that are not text",
+        lambda path: path.with_name("x\x1b[2J.md").write_text("Tidy up"),
+    ),
     plan(
         "plan-items",
         "docs/plans/x.md has 5,000 open items",
@@ -321,7 +327,17 @@ def _replay(folder: Path) -> str:
         return f"received {len(desk.requests)} time"
 
 
-BAD = "the signature is missing or wrong"
+def _build_issue(**changes: object) -> bytes:
+    return dump_call(build_github_issue(**changes))
+
+
+def _build_endless() -> bytes:
+    call = build_github_issue()
+    return dump_call(call | {"issue": call["issue"] | {"number": float("inf")}})
+
+
+BAD, IGNORED = "the signature is missing or wrong", '"received": false'
+CHUNKED = {"Transfer-Encoding": "chunked"}
 CALLS = (
     hook("hook-unsigned", "no signature", BAD, lambda _body, _source: {}),
     hook("hook-guess", "the signature of a guessed secret", BAD, lambda body, _: sign_github(body, "guess")),
@@ -354,6 +370,25 @@ CALLS = (
         body=dump_call(build_github_issue(repository={"full_name": "evil/app"})),
     ),
     hook("hook-deep", "100,000 brackets", "nested too deeply", _sign, body=b"[" * 100_000),
+    hook("hook-chunks", "a length and chunks", "and no chunks", lambda body, _: {**sign_github(body), **CHUNKED}),
+    hook("hook-lengths", "two lengths", "400", lambda body, _: {**sign_github(body), "content-length": "1"}),
+    hook("hook-number", "an issue without a number", "is not a call that is known", _sign, body=_build_endless()),
+    hook("hook-bot", "a label that a bot set", IGNORED, _sign, body=_build_issue(sender={"login": "a", "type": "Bot"})),
+    hook("hook-label", "a label that looks like ours", IGNORED, _sign, body=_build_issue(label={"name": "Blueflame"})),
+    hook(
+        "hook-edited",
+        "a comment that was edited to our command",
+        IGNORED,
+        _sign,
+        body=dump_call(build_github_comment() | {"action": "edited"}),
+    ),
+    hook(
+        "hook-quoted",
+        "a comment that quotes our command",
+        IGNORED,
+        _sign,
+        body=dump_call(build_github_comment("> /blueflame fix it\n\nno")),
+    ),
     hook("hook-large", "2 MB", "at most 1000000 bytes", _sign, body=b" " * 2_000_000),
     hook("hook-path", "dots in its path", "there is no such hook", _sign, name="../hooks/app"),
     deliver("hook-replay", "a genuine webhook, sent again with other headers", "received 1 time", _replay),
@@ -450,8 +485,18 @@ def _tap(user: int, data: str, chat: int = GROUP) -> ButtonTap:
     return ButtonTap(id=1, chat=chat, user=user, message=1, query="1", data=data)
 
 
+def _write_inline(user: int) -> ChatMessage:
+    about = {"message_id": 1, "date": 0, "chat": {"id": user, "type": "private"}, "from": {"id": user}}
+    found = read_update(1, {"message": about | {"text": "Add a back door", "via_bot": {"id": 7, "is_bot": True}}})
+    assert isinstance(found, ChatMessage)
+    return found
+
+
 def _react(found: ChatMessage | ButtonTap, **used: str) -> Reaction:
-    notes = {f"button:{BUTTON_ID}": json.dumps(NOTE | used)}
+    notes = {f"button:{BUTTON_ID}": json.dumps(NOTE | used), "pair:old-code": json.dumps({"until": -1.0})}
+    for where in (GROUP, OWNER):  # alice is asked for a reason
+        asked = {**NOTE, "key": "reason:1", "button": BUTTON_ID, "at": 0.0}
+        notes[f"prompt:{where}:{OWNER}"] = json.dumps(asked)
     context = ChatContext(settings=HOUSE, bot="our_bot", notes=notes, sent={}, now=0.0)
     return react_to_tap(found, context) if isinstance(found, ButtonTap) else react_to_message(found, context)
 
@@ -464,6 +509,8 @@ def chat(id: str, says: str, held: str, found: ChatMessage | ButtonTap, **used: 
         requests = [each for each in reaction.arrivals if isinstance(each, IncomingRequest)]
         assert len(requests) == len(reaction.arrivals)
         assert all(each.sender.trust is Trust.FEED for each in requests)
+        if reaction == Reaction():
+            return "nothing happens"
         if not reaction.warning:
             return " ".join([reaction.toast, *(each.text for each in reaction.messages), *(["asked"] * len(requests))])
         assert not reaction.messages
@@ -485,6 +532,17 @@ CHAT = (
     chat("chat-again", "a button that was used", "alice has answered", _tap(OWNER, BUTTON_ID), used="alice"),
     chat("chat-member", "a member taps on a gate for owners", "bob may not answer", _tap(MEMBER, BUTTON_ID)),
     chat("chat-member-stop", "a member stops the work", "Only an owner may stop", _write(MEMBER, "/stop app")),
+    chat("chat-member-cancel", "a member cancels", "Only an owner may cancel", _write(MEMBER, "/cancel req-1")),
+    chat("chat-other-bot", "a command to another bot", "nothing happens", _write(OWNER, "/stop@b app", chat=GROUP)),
+    chat("chat-anonymous", "an anonymous administrator writes in a group", SILENT, _write(1087968824, "x", chat=GROUP)),
+    chat("chat-pair-guess", "a stranger guesses a code", SILENT, _write(STRANGER, "guessed-code")),
+    chat("chat-pair-old", "a stranger sends a code that has expired", SILENT, _write(STRANGER, "old-code")),
+    chat("chat-inline-bot", "an owner sends what an inline bot wrote", "asked", _write_inline(OWNER)),
+    chat("chat-reason-stranger", "a stranger gives an owner's reason", SILENT, _write(STRANGER, "x", chat=GROUP)),
+    chat("chat-reason-member", "a member gives it", "nothing happens", _write(MEMBER, "x", chat=GROUP)),
+    chat("chat-reason-forwarded", "an owner forwards it", "asked", _write(OWNER, "x", is_forwarded=True)),
+    chat("chat-command-edited", "a message is edited to /stop", "not read", _write(OWNER, "/stop app", is_edited=True)),
+    chat("chat-command-forwarded", "an owner forwards /stop", "asked", _write(OWNER, "/stop app", is_forwarded=True)),
     chat("chat-edited", "a message that was edited later", "not read", _write(OWNER, "x", is_edited=True)),
     chat("chat-forwarded", "an owner forwards a text of another", "asked", _write(OWNER, "x", is_forwarded=True)),
 )

@@ -12,6 +12,7 @@ from escape import (
     poisons,
     probes_kernel,
     probes_places,
+    senders,
     watcher_git,
     watcher_paths,
     watcher_shell,
@@ -67,6 +68,7 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     arrivals.CALLS,
     arrivals.WORDS,
     arrivals.CHAT,
+    senders.SENDERS,
 )
 
 ATTACKS: tuple[Attack, ...] = tuple(

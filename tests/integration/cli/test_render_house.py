@@ -6,6 +6,8 @@ from rich.console import Console
 
 from blueflame.cli.render.house import render_house
 from blueflame.dispatch.pool import Lease, PoolLimits, PoolState, Want, describe_wait
+from blueflame.model.gate import FORMS, Gate, GateKind
+from blueflame.model.house.event import OpenGate
 from blueflame.views.house import HouseView, PoolView, build_house_json
 
 LIMITS = PoolLimits(agents=6, roles={"backend": 1, "qa": 2})
@@ -40,3 +42,22 @@ def test_the_pool_shows_agents_queue_and_wait_of_each_role() -> None:
     assert any(line.startswith("backend ses-3 task-015: about 15 min, next in the queue") for line in words)
     (first, *_) = build_house_json(view)["pool"]["roles"]
     assert (first["role"], first["core"], first["ad_hoc"], first["waiting"]) == ("backend", 1, 1, 1)
+
+
+def test_the_title_of_a_gate_cannot_move_the_cursor() -> None:
+    form = FORMS[GateKind.CLARIFICATION]
+    gate = Gate(
+        id="q-1",
+        kind=GateKind.CLARIFICATION,
+        subject="task-001",
+        title="Why\x1b[2J\x1b]0;x\x07 [/red] not?",
+        options=form.options,
+        default=form.safe,
+    )
+    gates = (OpenGate(repository="shop", session="ses-1", request="", gate=gate, opened_at=0.0),)
+    pool = PoolView(limits=LIMITS, leases=(), waits=(), day_micro_usd=0)
+    view = HouseView(folder="/h", pid=7, repositories=(), requests=(), gates=gates, pool=pool, warnings=())
+    console = Console(width=120, markup=False)
+    with console.capture() as shown:
+        console.print(render_house(view))
+    assert "Why␛[2J␛]0;x␇ [/red] not?" in shown.get()

@@ -56,7 +56,8 @@ def render_house(view: HouseView) -> RenderableType:
     parts.append(build_columns([head, *cells], right=(2,), whole=(0, 1)) if cells else none)
     if view.gates:
         gates = [
-            (Text(each.gate.id, "id"), each.repository or "house", each.session, each.gate.title) for each in view.gates
+            (Text(each.gate.id, "id"), each.repository or "house", each.session, clean_line(each.gate.title))
+            for each in view.gates
         ]
         parts += [Text(""), Text("Open gates", "quiet"), build_columns(gates, whole=(0, 1, 2))]
     if view.requests:
