@@ -327,8 +327,8 @@ def _replay(folder: Path) -> str:
         return f"received {len(desk.requests)} time"
 
 
-def _build_issue(**changes: object) -> bytes:
-    return dump_call(build_github_issue(**changes))
+def _build_issue(**changes: dict[str, str]) -> bytes:
+    return dump_call(build_github_issue() | changes)
 
 
 def _build_endless() -> bytes:
