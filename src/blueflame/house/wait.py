@@ -22,6 +22,7 @@ class Waited:
     session: str = ""
     gates: tuple[str, ...] = ()
     code: ExitCode | None = None  # at the end
+    note: str = ""  # why it may take long
 
 
 def watch_session(project: Project, name: str | None) -> Callable[[], Waited]:
@@ -61,7 +62,8 @@ def watch_request(client: HouseClient, request: str) -> Callable[[], Waited]:
         gates = (record.gate.id,) if record.gate is not None else ()
         settings = client.loaded.settings.repositories.get(record.repository)
         if not record.session or settings is None:
-            return Waited(state=record.state.value, gates=gates)
+            note = "" if client.find_pid() else "the house is not running: start it with 'blueflame serve'"
+            return Waited(state=record.state.value, gates=gates, note=note)
         project = Project(client.loaded.find_config(settings))
         if record.state is RequestState.ENDED:
             return Waited(state=record.outcome, session=record.session, code=_find_code(project, record.session))

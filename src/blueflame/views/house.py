@@ -13,6 +13,7 @@ from blueflame.house.client import HouseClient
 from blueflame.house.repository import WatchedRepository, list_open_gates
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.pool import PoolJournal
+from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import (
     HOUSE,
     HouseStarted,
@@ -25,6 +26,7 @@ from blueflame.model.house.event import (
 from blueflame.model.limits import SlotWait
 from blueflame.system.clock import find_local_day
 from blueflame.system.machine import measure_free
+from blueflame.text.format import format_count
 from blueflame.views.parts import NamedValue, pick
 
 MAX_DURATIONS = 200
@@ -65,6 +67,7 @@ class HouseView:
     pid: int | None  # None while it is not served
     repositories: tuple[RepositoryRow, ...]
     requests: tuple[RequestRow, ...]  # that have not ended
+    kept: int  # requests that no house has taken yet
     gates: tuple[OpenGate, ...]
     pool: PoolView
     warnings: tuple[SourceWarned, ...]  # of sources, since the house was started
@@ -82,6 +85,15 @@ def list_requests(journal: HouseJournal, now: float, *, last: int) -> tuple[Requ
     return tuple(build_request_row(journal, house, record, now) for record in records)
 
 
+def count_kept(journal: HouseJournal) -> int:
+    """How many requests wait for a house that takes them."""
+    return sum(isinstance(each.arrival, IncomingRequest) for each in journal.list_waiting())
+
+
+def format_kept(kept: int) -> str:
+    return f"kept for the house: {format_count(kept, 'request')}; 'blueflame serve' takes them"
+
+
 def build_request_row(journal: HouseJournal, house: House, record: RequestRecord, now: float) -> RequestRow:
     if record.state is not RequestState.QUEUED:
         return RequestRow(record=record)
@@ -97,6 +109,7 @@ def build_house_view(client: HouseClient, now: float) -> HouseView:
         house = replay_house(journal.read_open_streams())
         rows = tuple(build_request_row(journal, house, each, now) for each in house.requests.values())
         recent = [entry.event for entry in journal.read_stream_since(HOUSE, HouseStarted)]
+        kept = count_kept(journal)
     held: dict[str, str] = {}
     for event in recent:
         if isinstance(event, RepositoryHeld):
@@ -115,6 +128,7 @@ def build_house_view(client: HouseClient, now: float) -> HouseView:
         pid=client.find_pid(),
         repositories=tuple(_build_repository_row(each, house, held.get(name, "")) for name, each in watched.items()),
         requests=rows,
+        kept=kept,
         gates=tuple(list_open_gates(house, watched.values())),
         pool=read_pool(client.paths.journal, now),
         warnings=tuple(warned.values()),
@@ -234,6 +248,7 @@ def build_house_json(view: HouseView) -> dict[str, Any]:
             for row in view.repositories
         ],
         "requests": [build_request_json(row) for row in view.requests],
+        "kept": view.kept,
         "gates": [build_open_gate_json(each) for each in view.gates],
         "pool": {
             "agents": view.pool.limits.agents,

@@ -9,17 +9,20 @@ from rich.text import Text
 
 from blueflame.cli.console import build_columns
 from blueflame.model.house.event import RequestState
-from blueflame.text.sanitize import clean_line, shorten_line
+from blueflame.text.sanitize import shorten_line
 from blueflame.views.house import (
     HouseView,
     PoolRole,
     PoolView,
     RequestRow,
     describe_state,
+    format_kept,
     format_wait,
     list_pool_roles,
 )
 
+MAX_NAME = 24  # letters of a repository's name: a longer one would leave no room for the rest
+MAX_SHOWN = 20  # requests
 _GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
 
 
@@ -30,7 +33,8 @@ def render_requests(rows: Sequence[RequestRow]) -> RenderableType:
         request = row.record.request
         lines.append(Text.assemble("  ", (row.record.id, "id"), "  ", (describe_state(row), _choose_tone(row))))
         asked = shorten_line(request.title or request.text, 120)
-        where = f"{row.record.repository or 'no repository'}, from {clean_line(request.sender.name)}"
+        name = shorten_line(row.record.repository, MAX_NAME) or "no repository"
+        where = f"{name}, from {shorten_line(request.sender.name, MAX_NAME)}"
         lines.append(Text(f"    {where}: {asked}", no_wrap=True, overflow="ellipsis"))
     return Group(*lines)
 
@@ -45,7 +49,7 @@ def render_house(view: HouseView) -> RenderableType:
     head = [Text(word, "quiet") for word in ("repository", "state", "queued", "")]
     cells = [
         (
-            Text(row.name, "id"),
+            Text(shorten_line(row.name, MAX_NAME), "id"),
             Text(row.state, "warn" if row.state in ("held", "stopped") else "good"),
             str(row.queued),
             shorten_line(row.detail, 300),
@@ -56,12 +60,21 @@ def render_house(view: HouseView) -> RenderableType:
     parts.append(build_columns([head, *cells], right=(2,), whole=(0, 1)) if cells else none)
     if view.gates:
         gates = [
-            (Text(each.gate.id, "id"), each.repository or "house", each.session, clean_line(each.gate.title))
+            (
+                Text(each.gate.id, "id"),
+                shorten_line(each.repository, MAX_NAME) or "house",
+                each.session,
+                shorten_line(each.gate.title, 120),
+            )
             for each in view.gates
         ]
         parts += [Text(""), Text("Open gates", "quiet"), build_columns(gates, whole=(0, 1, 2))]
     if view.requests:
-        parts += [Text(""), render_requests(view.requests)]
+        parts += [Text(""), render_requests(view.requests[:MAX_SHOWN])]
+    if len(view.requests) > MAX_SHOWN:
+        parts.append(Text(f"  and {len(view.requests) - MAX_SHOWN} more: see 'blueflame requests'", "quiet"))
+    if view.kept:
+        parts += [Text(""), Text(format_kept(view.kept), "warn")]
     parts += [Text(""), *_render_pool(view.pool)]
     for warned in view.warnings:
         parts += [Text(""), Text(f"{warned.source}: {shorten_line(warned.text, 300)}", "warn")]

@@ -17,9 +17,8 @@ from blueflame.journal.house import ArrivalFate, HouseJournal
 from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import GateKind, build_gate_id
-from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand, IncomingRequest
+from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand
 from blueflame.system.clock import SystemClock
-from blueflame.text.format import format_count
 
 if TYPE_CHECKING:
     from blueflame.house.client import HouseClient
@@ -43,22 +42,29 @@ def requests_app() -> None:
 
 
 @requests_app.command("list")
-@click.option("-n", "--last", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most N.")
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Show the open ones, and others among the last N.",
+)
 @house_option
 @json_option
 def list_(*, last: int, house: Path | None, as_json: bool) -> int:
     """List the requests, newest first: state, repository, who asked, and for what."""
     from blueflame.cli.render.house import render_requests
     from blueflame.house.client import open_house
-    from blueflame.views.house import build_request_json, list_requests
+    from blueflame.views.house import build_request_json, count_kept, format_kept, list_requests
 
     with HouseJournal.open_read_only(open_house(house).paths.journal) as journal:
         rows = list_requests(journal, SystemClock().now(), last=last)
-        kept = sum(isinstance(each.arrival, IncomingRequest) for each in journal.list_waiting())
+        kept = count_kept(journal)
     if as_json:
         return print_result({"requests": [build_request_json(row) for row in rows], "kept": kept})
     if kept:
-        print_text(f"kept for the house: {format_count(kept, 'request')}; 'blueflame serve' takes them")
+        print_text(format_kept(kept))
         if not rows:
             return 0
     return print_result(render_requests(rows) if rows else "no request yet: 'blueflame run --detach' makes one")

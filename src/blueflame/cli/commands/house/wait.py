@@ -38,18 +38,24 @@ def wait(*, what: str | None, until: str, timeout: str, config: Path | None, hou
     except InvalidValue as error:
         raise UsageError(f"--timeout: {timeout!r} {error}") from error
     look = _watch_request(what, house) if what and what.startswith("req-") else _watch_session(what, config)
-    ends = time.monotonic() + limit
+    ends, noted, timed_out = time.monotonic() + limit, "", False
     while True:
         found = look()
         if found.code is not None or (until == "gate" and found.gates):
             break
+        if found.note != noted:
+            noted = found.note
+            print_text(f"blueflame: {noted}" if noted else "blueflame: the house is running", err=True)
         if limit and time.monotonic() > ends:
-            print_text(f"still {found.state}: --timeout {timeout} is over", err=True)
-            return ExitCode.TIMED_OUT
+            timed_out = True
+            break
         time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
     if as_json:
         print_json({"state": found.state, "session": found.session or None, "gates": list(found.gates)})
-    else:
+    if timed_out:
+        print_text(f"still {found.state}: --timeout {timeout} is over", err=True)
+        return ExitCode.TIMED_OUT
+    if not as_json:
         gates = f": {', '.join(found.gates)}" if found.gates and found.code is None else ""
         print_text(f"{found.session or what}: {'gate' if gates else found.state}{gates}")
     return ExitCode.OK if found.code is None else found.code
