@@ -43,7 +43,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 ExecStart={" ".join(quote_unit(word) for word in argv)}
-Environment={quote_unit(f"PATH={path}")}
+Environment={_quote_value(f"PATH={path}")}
 EnvironmentFile=-{_escape_unit(str(environment_file))}
 WatchdogSec=120
 Restart=on-failure
@@ -61,6 +61,11 @@ def _escape_unit(text: str) -> str:
 
 
 def quote_unit(word: str) -> str:
-    """Systemd splits at blanks and expands % and $, also within quotes."""
-    escaped = _escape_unit(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    """A word of a command: systemd splits at blanks and expands % and $, also within quotes."""
+    return _quote_value(word).replace("$", "$$")
+
+
+def _quote_value(text: str) -> str:
+    """A value in which $ has no meaning."""
+    escaped = _escape_unit(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

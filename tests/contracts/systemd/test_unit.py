@@ -34,6 +34,8 @@ def test_the_unit_is_written_for_the_house_and_removed(
     assert "KillMode=process\n" in text
     assert "enable --now blueflame.service" in capsys.readouterr().out
     assert run(["serve", "--house", str(house), "--install"]) == 0, "writing it again is fine"
+    assert "restart blueflame.service" in capsys.readouterr().out
+    assert run(["serve", "--house", str(house), "--install", "--uninstall"]) == 2, "which of them?"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "house.yaml").write_text(EXAMPLE)
     assert run(["serve", "--house", str(tmp_path / "other"), "--install"]) == 2
@@ -49,7 +51,8 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     unit = tmp_path / UNIT_NAME
     argv = ["/bin/sh", str(program), AWKWARD]
-    unit.write_text(build_unit(argv, description=AWKWARD, path="/bin:/a b", environment_file=tmp_path / "100% e"))
+    unit.write_text(build_unit(argv, description=AWKWARD, path="/bin:/a $b", environment_file=tmp_path / "100% e"))
+    assert 'Environment="PATH=/bin:/a $b"\n' in unit.read_text(), "systemd expands no $ there"
     env = dict(os.environ) | {"XDG_RUNTIME_DIR": str(tmp_path)}
     found = subprocess.run(
         ["systemd-analyze", "verify", "--user", str(unit)], env=env, capture_output=True, text=True, check=False

@@ -10,6 +10,7 @@ import click
 
 from blueflame.cli.options import PATH
 from blueflame.cli.output import print_text
+from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
     from blueflame.chat.faces import FaceParts
@@ -39,6 +40,8 @@ def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, sto
     from blueflame.config.house import load_house
     from blueflame.system.layout import HousePaths, find_house_folder
 
+    if init + install + uninstall > 1:
+        raise UsageError("--init, --install and --uninstall do one thing each: pass one of them")
     paths = HousePaths(find_house_folder(os.environ, house))
     if init:
         return _write_example(paths.config)
@@ -117,7 +120,6 @@ def examine_house(house: Path | None) -> list[DoctorFinding]:
 
 def _write_example(path: Path) -> int:
     from blueflame.config.house import EXAMPLE
-    from blueflame.model.errors import UsageError
     from blueflame.system.files import write_atomically
     from blueflame.system.layout import make_folder
 
@@ -142,7 +144,6 @@ def _write_unit(paths: HousePaths, *, stop_sessions: bool) -> int:
     import os
     import sys
 
-    from blueflame.model.errors import UsageError
     from blueflame.system.files import write_atomically
     from blueflame.system.layout import make_folder
     from blueflame.system.service import build_unit, quote_unit
@@ -157,11 +158,12 @@ def _write_unit(paths: HousePaths, *, stop_sessions: bool) -> int:
     )
     if unit.exists() and quote_unit(str(paths.root)) not in unit.read_text("utf-8"):
         raise UsageError(f"{unit} serves another house: remove it first with 'blueflame serve --uninstall'")
+    start = "restart" if unit.exists() else "enable --now"
     make_folder(unit.parent)
     write_atomically(unit, text)
     print_text(
         f"wrote {unit}. Next:\n"
-        f"  systemctl --user daemon-reload && systemctl --user enable --now {UNIT_NAME}\n"
+        f"  systemctl --user daemon-reload && systemctl --user {start} {UNIT_NAME}\n"
         "  loginctl enable-linger     # or it ends when you log out\n"
         f"Tokens and keys: NAME=value lines in {secrets} (chmod 600)."
     )
@@ -169,8 +171,6 @@ def _write_unit(paths: HousePaths, *, stop_sessions: bool) -> int:
 
 
 def _remove_unit() -> int:
-    from blueflame.model.errors import UsageError
-
     unit = _find_unit()
     if not unit.exists():
         raise UsageError(f"there is no {unit}: nothing to remove")
