@@ -59,7 +59,7 @@ def test_the_title_of_a_gate_cannot_move_the_cursor() -> None:
     )
     gates = (OpenGate(repository="shop", session="ses-1", request="", gate=gate, opened_at=0.0),)
     pool = PoolView(limits=LIMITS, leases=(), waits=(), day_micro_usd=0)
-    view = HouseView(folder="/h", pid=7, repositories=(), requests=(), gates=gates, pool=pool, warnings=())
+    view = HouseView(folder="/h", pid=7, repositories=(), requests=(), kept=0, gates=gates, pool=pool, warnings=())
     console = Console(width=120, markup=False)
     with console.capture() as shown:
         console.print(render_house(view))
