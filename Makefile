@@ -92,7 +92,7 @@ torture: sandbox  ## kill it hundreds of times (KILLS=600 at random, SEED=2 adds
 	$(BIN)/pytest tests/crash -p no:xdist $(ARGS); \
 	code=$$?; $(BIN)/python scripts/reliability.py $(dir $(TORTURED))torture*.json docs/evidence/reliability.md; exit $$code
 
-torture-house: sandbox  ## kill -9 the house at random while requests arrive (HOUSE_KILLS=60)
+torture-house: sandbox  ## kill -9 the house, its sessions and agents at random while requests arrive (HOUSE_KILLS=60)
 	BLUEFLAME_HOUSE_KILLS=$(or $(HOUSE_KILLS),60) $(BIN)/pytest tests/crash/test_crash_house.py -p no:xdist
 
 repositories: sandbox  ## init and a landed change in a repository of each ecosystem; writes docs/evidence/repositories.md

@@ -1,4 +1,4 @@
-"""kill -9 of the house at random while requests and answers arrive from every source.
+"""kill -9 of the house, its sessions and their agents at random while requests and answers arrive from every source.
 
 Each request leads to exactly one session or one reported refusal, no gate is answered twice, no message is lost, and
 one comes twice only if the house was killed while it was sent. BLUEFLAME_HOUSE_KILLS=60 makes it a long run
@@ -15,6 +15,8 @@ import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,8 @@ def test_a_house_that_is_killed_at_random_loses_and_repeats_nothing(
             monkeypatch.setenv(name, value)
         for _ in range(SOURCES):
             traffic.send_one()
-        killed_at = [serve_and_kill(stage, traffic, dice) for _ in range(KILLS)]
+        victims = Victims(stage)
+        killed_at = [serve_and_kill(stage, traffic, victims, dice) for _ in range(KILLS)]
         with stage.serve():
             stage.until(lambda: is_done(stage, traffic), "the end", PATIENCE * (1 + KILLS // 10))
         check_requests(stage, traffic)
@@ -51,7 +54,43 @@ def test_a_house_that_is_killed_at_random_loses_and_repeats_nothing(
         check_messages(stage, traffic, killed_at)
 
 
-def serve_and_kill(stage: HouseStage, traffic: HouseTraffic, dice: random.Random) -> float:
+@dataclass
+class Victims:
+    """The orchestrators and wardens of the sessions; each session is struck twice at most: it is given up after five
+    processes in a row that did not end it, and a task after as many attempts as it has."""
+
+    stage: HouseStage
+    struck: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def kill_one(self, dice: random.Random) -> None:
+        if found := self._list_processes():
+            self._kill(dice.choice(found))
+
+    def kill_all(self) -> None:
+        for each in self._list_processes():
+            self._kill(each)
+
+    def _kill(self, victim: tuple[str, str, int]) -> None:
+        repository, session, pid = victim
+        if self.struck[repository, session] < 2:
+            self.struck[repository, session] += 1
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _list_processes(self) -> list[tuple[str, str, int]]:
+        """Repository, session and pid of what holds a lock: the orchestrator, and the warden of each attempt."""
+        found = []
+        for name in self.stage.names:
+            state = self.stage.root / name / ".blueflame"
+            for lock in (state / "orchestrator.lock", *state.glob("attempts/*/lock")):
+                pid = (read_lock_holder(lock) or "").partition(" ")[0]
+                sessions = self.stage.list_sessions(name)
+                if pid.isdigit() and sessions:
+                    found.append((name, sessions[-1].session, int(pid)))
+        return found
+
+
+def serve_and_kill(stage: HouseStage, traffic: HouseTraffic, victims: Victims, dice: random.Random) -> float:
     with stage.serve() as house:
         stage.until(lambda: read_lock_holder(stage.paths.lock) is not None, "the house")
         until = time.monotonic() + dice.uniform(0.0, 8.0)
@@ -60,7 +99,11 @@ def serve_and_kill(stage: HouseStage, traffic: HouseTraffic, dice: random.Random
                 traffic.send_one()
             traffic.deliver_calls()
             traffic.answer_gates()
+            if dice.random() < 0.06:
+                victims.kill_one(dice)
             time.sleep(0.2)
+        if dice.random() < 0.2:
+            victims.kill_all()  # as when the machine loses its power
         os.kill(house.pid, signal.SIGKILL)
         house.wait()
         return time.monotonic()

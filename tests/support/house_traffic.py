@@ -27,7 +27,8 @@ from support.houses import HouseStage
 from support.webhook_calls import SECRET, build_github_issue, dump_call, sign_github
 
 ANNA, BOB, STRANGER = 11, 22, 99
-WISHED = ("start", "approve")  # what people choose; other answers end a session early
+WISHED = ("start", "approve", "wait", "spawn", "retry: try again", "abort", "stop: end")
+"""The beginnings of the buttons that people choose; others leave a session unfinished, or need a reason."""
 GH = '#!/bin/sh\ncat "{folder}/issues.json"\n'
 HOUSE_YAML = """\
 version: 1
@@ -35,7 +36,7 @@ people:
   anna: {{trust: owner, telegram: 11, github: anna}}
   bob: {{trust: member, telegram: 22}}
 telegram: {{api: "{api}", chats: {{11: {{repository: shop}}, 22: {{repository: shop}}}}}}
-pool: {{agents: 2}}
+pool: {{agents: 3, roles: {{lead: 1}}, max_queue_length: 0}}
 limits: {{sessions: 2, requests_per_hour: 1000}}
 sources:
   feeds:
@@ -217,14 +218,16 @@ class HouseTraffic:
             buttons = [data for label, data in shown.buttons if label.startswith(WISHED)]
             if buttons and shown.id not in self._tapped and self.dice.random() < 0.7:
                 self._tapped.add(shown.id)
-                self.api.tap(ANNA, ANNA, buttons[0], message=shown.id)
+                self.api.tap(ANNA, ANNA, self.dice.choice(buttons), message=shown.id)
         for found in self.stage.list_gates():
             known = (found.repository, found.session, found.gate.id)
             if known not in self._answered and self.dice.random() < 0.3:
                 self._answered.add(known)
+                named = [f"{option.name}: {option.label}" for option in found.gate.options]
+                choice = self.dice.choice([each for each in named if each.startswith(WISHED)]).partition(":")[0]
                 if found.session:
                     config = str(self.stage.root / found.repository / "blueflame.yaml")
-                    run(["answer", "--config", config, found.gate.id, "approve"])
+                    run(["answer", "--config", config, found.gate.id, choice])
                 else:
                     run(["requests", "start", found.request])
 
