@@ -49,20 +49,21 @@ MAX_NOTE = 300  # characters
 FOR_HOUSE = "for house.yaml: pass --house DIR to write one"
 ONE_BOT = "not needed: one bot, that of the primary orchestrator, speaks for the house"
 NO_LOOP = "not needed: Blue Flame reacts to events and does not poll"
-NO_PANES = "not needed: each attempt has a process and a checkout of its own"
+ANY_AD_HOC = "not needed: each role of the house's pool can have ad hoc agents"
 OWN_MEMORY = "not needed: `blueflame memory` keeps what was learned"
 NOT_TAKEN: Mapping[str, str] = {
     "bots.name": "",  # named by the role
     "bots.username": "not needed: Telegram knows the name of the bot by its token",
-    "bots.tmux": NO_PANES,
+    "bots.tmux": "not needed: a role with `runtime: tmux` is shown in the session cc-ROLE of tmux",
     "bots.wake_command": NO_LOOP,
     "bots.permissions": ONE_BOT,
     "bots.agent_config.memory_file": OWN_MEMORY,
     "bots.agent_config.outputs": "not needed: verdicts carry a confidence, and results are commits",
     "orchestration.loop_interval_ms": NO_LOOP,
     "orchestration.telegram_poll_interval_ms": "not needed: a message arrives when it is sent",
-    "cleanup": "not needed: an agent ends with its attempt, and its checkout is removed",
-    "archiving": OWN_MEMORY,
+    "cleanup.adhoc_idle_timeout_ms": "fixed: an ad hoc agent ends with its task; its window closes after 30 minutes",
+    "cleanup.core_agent_clear_on_complete": "always so: each task starts a new agent with the memory of its seat",
+    "archiving": "fixed: knowledge is archived once a week, above 50 KB, or after 50 tasks",
 }
 """Why a key is not taken; with "" it is not worth a line."""
 
@@ -249,7 +250,7 @@ def _import_bot(source: _Source, path: KeyPath, bot: Mapping[str, Any]) -> None:
     if role not in (None, ORCHESTRATOR, AD_HOC):
         _import_role(source, path, role, config)
     elif role == AD_HOC:
-        source.note((*path, "role"), NO_PANES)
+        source.note((*path, "role"), ANY_AD_HOC)
     for key, value in bot.items():
         if key == "token" and role == ORCHESTRATOR:
             source.note((*path, key), f"a secret; keep it in the environment, as {_build_variable(bot)}")
@@ -318,6 +319,10 @@ def _import_role(source: _Source, path: KeyPath, role: object, config: Mapping[s
     if name not in BUILT_IN_ROLES:
         source.into.take(("roles", name, "duty"), "make", source.locate(at))
         source.note(at, _describe_assumed_duty(name))
+    house = source.into.house
+    if house is not None:  # each bot was one agent
+        agents = house.settings.get("pool", {}).get("roles", {}).get(name, 0) + 1
+        house.take(("pool", "roles", name), agents, source.locate(at))
     if joined:
         source.into.take(("roles", name, "skills"), joined, source.locate((*path, "agent_config", "skills")))
 

@@ -90,10 +90,10 @@ def test_a_token_is_not_copied_and_a_variable_is_named() -> None:
 
 def test_what_is_not_taken_is_listed_with_its_place_and_reason() -> None:
     notes = list(format_left_out(import_files({"bots.yaml": BOTS, "orchestration.yml": ORCHESTRATION})))
-    assert "tmux (bots.yaml:5): not needed: each attempt has a process and a checkout of its own" in notes
+    assert "tmux (bots.yaml:5): not needed: a role with `runtime: tmux` is shown in the session cc-ROLE of tmux" in notes
     assert any(note.startswith("memory_file (bots.yaml:14): ") for note in notes)
     assert any(note.startswith("loop_interval_ms (orchestration.yml:2): ") for note in notes)
-    assert any(note.startswith("cleanup (orchestration.yml:5): ") for note in notes)
+    assert any(note.startswith("adhoc_idle_timeout_ms (orchestration.yml:5): ") for note in notes)
     assert not [note for note in notes if note.startswith(("name ", "skills ", "max_total_adhoc "))]
 
 
@@ -176,6 +176,7 @@ def test_people_chats_and_plan_files_are_for_the_house() -> None:
     assert (house.sources.plans.enabled, house.sources.plans.paths) == (True, ("plans/*.md",))
     pool = house.pool
     assert (pool.max_adhoc_per_type, pool.max_total_adhoc, pool.max_queue_length) == (1, 4, 2)
+    assert pool.roles == {"backend": 1, "review-git": 1, "mobile": 1}, "each bot was one agent"
 
 
 def test_what_house_yaml_had_stays() -> None:
