@@ -24,6 +24,10 @@ class NoJournal(JournalError):
     """Nothing was ever recorded here."""
 
 
+class Fenced(JournalError):
+    """Another process has written to it, or put another file in its place: this process must stop."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """The tables of a kind of journal, and the words in which its errors are explained."""
@@ -240,7 +244,7 @@ class Database:
         self._schema = schema
         self._lock = threading.RLock()
         self._inodes = read_inodes(path)
-        self._rescued = ""
+        self._deleted: JournalError | None = None  # raised at every write once its file is gone
 
     def _fetch_all(self, sql: str, *values: object) -> list[Any]:
         with self._lock, explain_errors(self.path, "read", self._schema):
@@ -248,8 +252,8 @@ class Database:
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
-        self._check_file()
         with self._lock, explain_errors(self.path, doing, self._schema):
+            self._check_file()
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -262,11 +266,13 @@ class Database:
         """Raise when the file was deleted or replaced: SQLite would keep writing to it, and that would be lost."""
         if read_inodes(self.path) == self._inodes:
             return
-        self._rescued = self._rescued or self._rescue()
-        raise JournalError(
-            f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written. "
-            + self._rescued
-        )
+        if self._deleted is None:
+            is_replaced = read_inodes(self.path)[0] not in (0, self._inodes[0])
+            self._deleted = (Fenced if is_replaced else JournalError)(
+                f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written. "
+                + self._rescue()
+            )
+        raise self._deleted
 
     def _rescue(self) -> str:
         """Save a copy from the open file, which still has everything: in its place, unless another file is there."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self, cast, get_args
 
 from blueflame.journal.codec import decode_value, encode_event, format_json
-from blueflame.journal.database import Database, Schema, open_to_read, open_to_write
-from blueflame.journal.journal import Fenced
+from blueflame.journal.database import Database, Fenced, Schema, open_to_read, open_to_write
 from blueflame.model.house.arrival import Arrival
 from blueflame.model.house.event import HouseEntry, HouseEvent
 

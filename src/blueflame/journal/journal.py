@@ -18,6 +18,7 @@ from blueflame.journal.codec import decode_event, encode_event, format_json
 from blueflame.journal.database import (
     MAX_WAL_PAGES,
     Database,
+    Fenced,
     explain_errors,
     open_to_read,
     open_to_write,
@@ -42,10 +43,6 @@ from blueflame.model.spend import NO_SPEND, Spend
 WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
 SMALL_BYTES = 20_000_000  # is checked within some 20 ms
 PAGE_BYTES, PAGES_PER_APPEND = 4096, 3  # of SQLite; the tables that an append changes at least
-
-
-class Fenced(JournalError):
-    """Another orchestrator has written to this session: this one must stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

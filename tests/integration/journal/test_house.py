@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.journal.codec import decode_value, encode_event
-from blueflame.journal.database import NoJournal
+from blueflame.journal.database import Fenced, NoJournal
 from blueflame.journal.house import EVENTS, HouseJournal, Settlement
-from blueflame.journal.journal import Fenced, Journal
+from blueflame.journal.journal import Journal
 from blueflame.model.errors import JournalError
 from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (

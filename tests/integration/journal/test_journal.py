@@ -13,7 +13,8 @@ import pytest
 
 from blueflame.journal import journal as journal_module
 from blueflame.journal.codec import encode_event
-from blueflame.journal.journal import Fenced, Journal, Message, MessageSettlement
+from blueflame.journal.database import Fenced
+from blueflame.journal.journal import Journal, Message, MessageSettlement
 from blueflame.journal.session_tables import SESSIONS, m001_events_and_inbox
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import JournalError
