@@ -31,7 +31,7 @@ from support.house_traffic import ANNA, BOB, HouseTraffic, SentMessage, run_traf
 from support.houses import PATIENCE, HouseStage, make_house
 
 KILLS = int(os.environ.get("BLUEFLAME_HOUSE_KILLS", "2"))
-SEED = int(os.environ.get("BLUEFLAME_TORTURE_SEED", "1"))
+SEED = int(os.environ.get("BLUEFLAME_TORTURE_SEED") or "1")  # make gives an empty one
 SOURCES = 7
 
 

@@ -96,8 +96,7 @@ class Answers:
             self._settle_answer(waiting, answer, accepted=False, reply=why)
             return
         try:
-            project = repository.open_project()
-            with Journal.open_read_only(project.state.journal) as journal:
+            with Journal.open_read_only(repository.project.state.journal) as journal:
                 message = journal.find_message("answer", answer.key)
             if message is None and known is None:
                 self._settle_answer(waiting, answer, accepted=False, reply=self._describe_late(watch, answer))
@@ -110,7 +109,7 @@ class Answers:
                     "by": f"{answer.sender.name} ({answer.sender.address})",
                     "key": answer.key,
                 }
-                message = send_to_inbox(project, answer.session, "answer", body)
+                message = send_to_inbox(repository.project, answer.session, "answer", body)
         except FAILURES as error:
             self._settle_answer(waiting, answer, accepted=False, reply=str(error))
             return
@@ -129,7 +128,7 @@ class Answers:
             assert isinstance(answer, IncomingAnswer), "only answers are passed on"
             repository = self.core.repositories[answer.repository]
             try:
-                with Journal.open_read_only(repository.open_project().state.journal) as journal:
+                with Journal.open_read_only(repository.project.state.journal) as journal:
                     reply = journal.read_reply(message)
             except FAILURES:
                 continue  # the repository cannot be read now; that is shown
@@ -195,6 +194,8 @@ class Answers:
         repository = self.core.repositories.get(record.repository if record else command.subject)
         if command.sender.trust is not Trust.OWNER:
             self._settle_command(waiting, command, problem="only an owner may stop a session")
+        elif repository is not None and repository.problem:
+            self._settle_command(waiting, command, problem=repository.problem)
         elif repository is None or repository.pid is None or not repository.unfinished:
             problem = f"no session is running in {command.subject or 'the house'}: nothing to stop"
             self._settle_command(waiting, command, problem=problem)
@@ -210,11 +211,10 @@ class Answers:
 
     def send_stop(self, repository: WatchedRepository, session: str, by: str, *, key: str) -> None:
         """Ask a session to stop, once by the key."""
-        project = repository.open_project()
-        with Journal.open_read_only(project.state.journal) as journal:
+        with Journal.open_read_only(repository.project.state.journal) as journal:
             if journal.find_message("stop", key) is not None:
                 return
-        send_to_inbox(project, session, "stop", {"by": by, "key": key})
+        send_to_inbox(repository.project, session, "stop", {"by": by, "key": key})
 
 
 def _may_control(command: IncomingCommand, request: IncomingRequest) -> bool:

@@ -32,7 +32,7 @@ class WatchedRepository:
         self.pid: int | None = None  # of the orchestrator that runs there
         self.unfinished = ""  # the newest session that has not ended
         self.watches: dict[str, SessionWatch] = {}  # by session, in the order in which they were seen
-        self._project: Project | None = None
+        self.project = Project(config)  # for its state; what is configured is read when it is used
         self._seen: object = None
 
     def open_project(self) -> Project:
@@ -48,9 +48,10 @@ class WatchedRepository:
     def look(self) -> None:
         """Read what has changed: first the lock, so that what a process wrote before it ended is read after it."""
         with self.note_problem():
-            project = self._project = self._project or self.open_project()
-            self.pid = find_running_pid(project)
-            self._read_journal(project.state.journal)
+            if self.pid is None:  # a session that runs goes on without its configuration
+                self.open_project()
+            self.pid = find_running_pid(self.project)
+            self._read_journal(self.project.state.journal)
             self.problem = ""
 
     @contextmanager
@@ -59,13 +60,14 @@ class WatchedRepository:
         try:
             yield
         except FAILURES as error:
-            self.problem, self._project, self.pid = str(error), None, None
+            self.problem, self.pid = str(error), None
 
     def find_session_of(self, request: str) -> str:
         """The session of a request; empty if none was opened."""
-        if self._project is None or not self._project.state.journal.exists():
+        path = self.project.state.journal
+        if not path.exists():
             return ""
-        with Journal.open_read_only(self._project.state.journal) as journal:
+        with Journal.open_read_only(path) as journal:
             return journal.find_session_of(request) or ""
 
     def watch(self, session: str) -> SessionWatch:

@@ -21,9 +21,10 @@ from blueflame.house.loop import HouseLoop
 from blueflame.house.processes import list_secret_variables
 from blueflame.intake.registry import build_sources
 from blueflame.intake.source import ServedRepository, SourceContext
+from blueflame.journal.database import Fenced
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.pool import PoolJournal
-from blueflame.model.errors import BlueFlameError, Refused, find_first_error
+from blueflame.model.errors import BlueFlameError, Refused, WorldError, find_first_error
 from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
 from blueflame.model.settings.house import PoolSettings
 from blueflame.system import flock
@@ -34,6 +35,7 @@ from blueflame.system.wakeups import watch_wakeups
 from blueflame.text.format import format_count
 
 FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 1.0, 300.0
+MAX_STILL_SECONDS = 30.0  # shorter than the watchdog waits
 STATUS_SECONDS = 5.0
 MANAGER_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 MAX_STEP_SECONDS = 60.0  # a step that takes longer hangs: the watchdog restarts the house
@@ -50,20 +52,50 @@ class ServeOptions:
 
 
 @contextmanager
-def hold_house(paths: HousePaths) -> Iterator[HouseJournal]:
-    """Hold the lock of the house and open its journal; a second one is refused and changes nothing."""
+def hold_house(paths: HousePaths) -> Iterator[None]:
+    """Hold the lock of the house; a second one is refused and changes nothing."""
     try:
-        with flock.hold_lock(paths.lock, flock.format_lock_note("house")), HouseJournal.open(paths.journal) as journal:
-            yield journal
+        with flock.hold_lock(paths.lock, flock.format_lock_note("house")):
+            yield
     except flock.LockHeld as held:
         pid = held.holder.split(" ")[0] or "unknown"
         raise Refused(f"the house {paths.root} is served already (pid {pid}): see 'blueflame status --house'") from held
 
 
-async def serve_house(
-    options: ServeOptions, journal: HouseJournal, build_faces: Callable[[HouseCore], Sequence[HouseFace]]
+async def serve_house(options: ServeOptions, build_faces: Callable[[HouseCore], Sequence[HouseFace]]) -> None:
+    """Serve until SIGTERM or SIGINT. Sessions go on without the house, unless they are to be stopped.
+
+    What the environment does to the house itself, such as a full disk, ends no house: it starts again from its journal,
+    as after a crash, later each time.
+    """
+    HouseJournal.open(options.paths.journal).close()  # one that cannot be opened is for the person who starts the house
+    stopped, seconds, known = _watch_signals(), FIRST_RESTART_SECONDS, ""
+    while not stopped.done():
+        try:
+            with HouseJournal.open(options.paths.journal) as journal:
+                await _serve(options, journal, build_faces, stopped)
+        except (BlueFlameError, OSError, ExceptionGroup) as error:
+            cause = find_first_error(error) if isinstance(error, ExceptionGroup) else error
+            if stopped.done() or not _is_environment(cause):
+                raise cause from error
+            if str(cause) != known:
+                options.report(f"the house stands still: {cause}. It continues by itself when that is fixed")
+                known, seconds = str(cause), FIRST_RESTART_SECONDS
+            notify_manager("WATCHDOG=1\nSTATUS=stands still, see its output", options.environ)
+            await asyncio.wait({stopped}, timeout=seconds)
+            seconds = min(seconds * 2, MAX_STILL_SECONDS)
+
+
+def _is_environment(error: BaseException) -> bool:
+    return isinstance(error, (WorldError, OSError)) and not isinstance(error, Fenced)
+
+
+async def _serve(
+    options: ServeOptions,
+    journal: HouseJournal,
+    build_faces: Callable[[HouseCore], Sequence[HouseFace]],
+    stopped: asyncio.Future[str],
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Sessions go on without the house, unless they are to be stopped."""
     loop = HouseLoop(lambda wake: build_core(options, journal, wake))
     core = loop.core
     context = build_source_context(core, options)
@@ -71,29 +103,25 @@ async def serve_house(
     with PoolJournal.open(options.paths.journal) as pool:
         pool.write_limits(build_pool_limits(core.settings.pool))
     core.record(HOUSE, HouseStarted(pid=os.getpid(), version=__version__, repositories=tuple(core.repositories)))
-    stopped = _watch_signals()
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(loop.run())]
-            tasks.append(group.create_task(_watch_signals_folder(options.paths, loop)))
-            tasks.append(group.create_task(_report_status(loop)))
-            for each in (*sources, *faces):
-                tasks.append(group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))))
-            options.report(f"serving {', '.join(core.repositories) or 'no repository'}; Ctrl-C ends it, sessions go on")
-            notify_manager("READY=1", options.environ)
-            reason = await stopped
-            notify_manager("STOPPING=1", options.environ)
-            for task in tasks:
-                task.cancel()
-    except BaseExceptionGroup as failed:  # its disk is full, or its folder is gone: what was not recorded comes again
-        raise find_first_error(failed) from failed
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop.run())]
+        tasks.append(group.create_task(_watch_signals_folder(options.paths, loop)))
+        tasks.append(group.create_task(_report_status(loop)))
+        tasks += [group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))) for each in sources]
+        tasks += [group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))) for each in faces]
+        options.report(f"serving {', '.join(core.repositories) or 'no repository'}; Ctrl-C ends it, sessions go on")
+        notify_manager("READY=1", options.environ)
+        await asyncio.wait({stopped})  # not awaited itself: a source that fails would cancel it
+        notify_manager("STOPPING=1", options.environ)
+        for task in tasks:
+            task.cancel()
     if options.stop_sessions:
         for repository in core.repositories.values():
             if repository.pid is not None and repository.unfinished:
                 with repository.note_problem():
                     key = f"house:{repository.pid}"
                     loop.answers.send_stop(repository, repository.unfinished, "the house", key=key)
-    core.record(HOUSE, HouseStopped(reason=reason))
+    core.record(HOUSE, HouseStopped(reason=stopped.result()))
 
 
 def build_source_context(core: HouseCore, options: ServeOptions) -> SourceContext:

@@ -41,25 +41,31 @@ def test_a_session_that_was_resumed_can_be_stopped_by_the_same_person_again(tmp_
             assert take(house, "1", "2") == ["stop:telegram:1", "stop:telegram:2"]
 
 
-def test_a_stop_for_a_repository_whose_configuration_is_gone_is_refused_and_the_house_goes_on(tmp_path: Path) -> None:
+def test_a_session_is_stopped_without_its_configuration_and_not_in_a_repository_that_is_gone(tmp_path: Path) -> None:
     shop = make_served_repository(tmp_path / "shop")
     state = open_project(shop / "blueflame.yaml").state
     stage = HouseStage(tmp_path, ("shop",))
     stage.write()
     loaded = load_house(stage.paths.config)
-    stop = IncomingCommand(source="telegram", key="1", sender=OWNER, at=1.0, verb="stop", subject="shop")
 
     with HouseJournal.open(stage.paths.journal) as house, Journal.open(state.journal) as journal:
         journal.append("ses-1", 0, [OPENED], 1.0)
         loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, house, environ={}, login="alice", wake=wake))
+
+        def stop(key: str) -> str:
+            order = IncomingCommand(source="telegram", key=key, sender=OWNER, at=1.0, verb="stop", subject="shop")
+            house.receive("telegram", [order])
+            asyncio.run(loop.step())
+            fate = house.find_fate("telegram", key)
+            assert fate is not None
+            return fate.reply
+
         with flock.hold_lock(state.lock, flock.format_lock_note("ses-1")):
             asyncio.run(loop.step())
-            (shop / "blueflame.yaml").rename(shop / "elsewhere.yaml")
-            house.receive("telegram", [stop])
-            asyncio.run(loop.step())
-
-        fate = house.find_fate("telegram", "1")
-        assert fate is not None
-        assert (fate.settled, fate.accepted) == (True, False)
-        assert "there is no" in fate.reply
-        assert journal.list_waiting("ses-1") == ()
+            (shop / "blueflame.yaml").unlink()
+            assert "ses-1 is stopping" in stop("1")
+            assert len(journal.list_waiting("ses-1")) == 1
+        journal.close()
+        shop.rename(tmp_path / "moved")
+        asyncio.run(loop.step())
+        assert "correct its path in house.yaml" in stop("2")

@@ -20,11 +20,11 @@ from blueflame.house.desk import HouseDesk
 from blueflame.house.loop import HouseLoop
 from blueflame.house.serve import ServeOptions, hold_house, serve_house
 from blueflame.journal.house import HouseJournal
-from blueflame.model.errors import JournalError
 from blueflame.model.house.arrival import IncomingCommand, Sender, Trust
 from blueflame.model.house.event import (
     AnswerSettled,
     CommandSettled,
+    HouseStarted,
     HouseStopped,
     RepositoryHeld,
     RequestState,
@@ -32,6 +32,7 @@ from blueflame.model.house.event import (
 )
 from blueflame.system.flock import read_lock_holder
 from blueflame.testing.clock import FakeClock
+from support.disks import fill, mounted
 from support.houses import OWNER, HouseStage, make_house
 from support.repositories import run_git
 
@@ -161,20 +162,41 @@ def test_a_house_that_is_stopped_just_as_it_is_woken_ends(tmp_path: Path, turns:
         asyncio.run(wake_and_stop(journal))
 
 
-class Vandal:
-    name = "vandal"
+@pytest.mark.parametrize("fault", ["full disk", "deleted folder"])
+def test_the_house_stands_still_and_continues_after_a(tmp_path: Path, fault: str) -> None:
+    said: list[str] = []
 
-    async def run(self, desk: HouseDesk) -> None:
-        shutil.rmtree(desk.journal.path.parent)
+    def fix(text: str) -> None:
+        said.append(text)
+        (stage.paths.root / "filler").unlink(missing_ok=True)
 
+    class Vandal:
+        name = "vandal"
 
-def test_a_house_whose_folder_is_deleted_ends_with_the_reason(tmp_path: Path) -> None:
-    stage = HouseStage(tmp_path, ())
-    stage.write()
-    loaded = load_house(stage.paths.config)
-    options = ServeOptions(loaded=loaded, paths=stage.paths, environ={}, login="alice")
-    with pytest.raises(JournalError, match="deleted or replaced"), hold_house(stage.paths) as journal:
-        asyncio.run(serve_house(options, journal, lambda _core: [Vandal()]))
+        async def run(self, desk: HouseDesk) -> None:
+            if len(said) > 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            elif fault == "full disk":
+                fill(stage.paths.root / "filler")
+            else:
+                for each in stage.paths.root.iterdir():
+                    shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+    with mounted(tmp_path / "the house", 1):
+        stage = HouseStage(tmp_path, ())
+        stage.write()
+        loaded = load_house(stage.paths.config)
+        options = ServeOptions(loaded=loaded, paths=stage.paths, environ={}, login="alice", report=fix)
+        with hold_house(stage.paths):
+            asyncio.run(serve_house(options, lambda _core: [Vandal()]))
+        kinds = [type(each.event) for each in stage.read_events()]
+    assert [text.partition(":")[0].partition(";")[0] for text in said] == [
+        "serving no repository",
+        "the house stands still",
+        "serving no repository",
+    ]
+    assert kinds[0] == kinds[1] == HouseStarted
+    assert kinds[-1] == HouseStopped
 
 
 def test_a_repository_that_is_held_is_tried_again_in_time_although_the_clock_is_set_back(tmp_path: Path) -> None:

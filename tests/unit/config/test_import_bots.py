@@ -90,7 +90,9 @@ def test_a_token_is_not_copied_and_a_variable_is_named() -> None:
 
 def test_what_is_not_taken_is_listed_with_its_place_and_reason() -> None:
     notes = list(format_left_out(import_files({"bots.yaml": BOTS, "orchestration.yml": ORCHESTRATION})))
-    assert "tmux (bots.yaml:5): not needed: a role with `runtime: tmux` is shown in the session cc-ROLE of tmux" in notes
+    assert (
+        "tmux (bots.yaml:5): not needed: a role with `runtime: tmux` is shown in the session cc-ROLE of tmux" in notes
+    )
     assert any(note.startswith("memory_file (bots.yaml:14): ") for note in notes)
     assert any(note.startswith("loop_interval_ms (orchestration.yml:2): ") for note in notes)
     assert any(note.startswith("adhoc_idle_timeout_ms (orchestration.yml:5): ") for note in notes)

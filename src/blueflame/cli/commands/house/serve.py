@@ -55,8 +55,8 @@ def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, sto
     from blueflame.house.serve import hold_house, serve_house
 
     options = _build_options(loaded, paths, stop_sessions=stop_sessions)
-    with hold_house(paths) as journal:
-        asyncio.run(serve_house(options, journal, lambda core: build_faces(_build_face_parts(core, options))))
+    with hold_house(paths):
+        asyncio.run(serve_house(options, lambda core: build_faces(_build_face_parts(core, options))))
     return 0
 
 
