@@ -12,7 +12,7 @@ from blueflame.model.errors import BlueFlameError
 from blueflame.system.clock import SystemClock
 from blueflame.text.format import format_count
 from blueflame.text.sanitize import shorten_line
-from blueflame.views.house import build_house_view, build_request_row, describe_state
+from blueflame.views.house import build_house_view, build_request_row, describe_state, format_day_cost
 
 MAX_LINES = 40
 
@@ -35,20 +35,23 @@ class HouseText:
             if row.session and row.state == "working":
                 lines += [f"  {line}" for line in self._describe_session(row.name, row.session)]
         asked_for = [
-            f"{row.record.id}: {describe_state(row)}. {shorten_line(row.record.request.text, 80)}"
+            f"{row.record.repository}, {row.record.id}: {describe_state(row)}. "
+            f"{shorten_line(row.record.request.text, 80)}"
             for row in view.requests
         ]
         gates = f"{format_count(len(view.gates), 'gate')} waiting: /gates" if view.gates else ""
         return "\n".join([*lines, *asked_for, *([gates] if gates else [])][:MAX_LINES]) or "No repository is served."
 
     def describe_cost(self) -> str:
-        """What the sessions cost that run."""
+        """What was spent today, and what the sessions cost that run."""
         view = build_house_view(self.client, SystemClock().now())
-        lines = []
-        for row in view.repositories:
-            if row.session:
-                lines += self._describe_session(row.name, row.session)[-1:]
-        return "\n".join(lines) or "No session is running."
+        running = [
+            f"{row.name}: {line}"
+            for row in view.repositories
+            if row.session
+            for line in self._describe_session(row.name, row.session)[-1:]
+        ]
+        return "\n".join([f"{format_day_cost(view.pool)}.", *(running or ["No session is running."])])
 
     def _describe_session(self, repository: str, session: str) -> list[str]:
         try:

@@ -103,9 +103,9 @@ def build_message(notice: Notification, more: int = 0) -> dict[str, Any]:
 HEADLINES: Mapping[str, str] = {
     GATE: "waits for you",
     ENDED: "has ended",
-    FAILED: "a task failed",
+    FAILED: "has a failed task",
     PARKED: "waits for its model or for a free agent",
-    BUDGET: "has nearly used its budget",
+    BUDGET: "reaches its budget",
 }
 
 

@@ -26,7 +26,7 @@ from blueflame.model.house.event import (
 from blueflame.model.limits import SlotWait
 from blueflame.system.clock import find_local_day
 from blueflame.system.machine import measure_free
-from blueflame.text.format import format_count
+from blueflame.text.format import format_count, format_dollars
 from blueflame.views.parts import NamedValue, pick
 
 MAX_DURATIONS = 200
@@ -147,6 +147,12 @@ def read_pool(journal: Path, now: float) -> PoolView:
         waits=tuple((want, wait) for want, wait in waits if wait is not None),
         day_micro_usd=state.day_micro_usd,
     )
+
+
+def format_day_cost(pool: PoolView) -> str:
+    """`$3.64 of $15.00 spent today`"""
+    limit = f" of {format_dollars(pool.limits.day_micro_usd)}" if pool.limits.day_micro_usd else ""
+    return f"{format_dollars(pool.day_micro_usd)}{limit} spent today"
 
 
 class PoolRole(NamedTuple):

@@ -262,11 +262,11 @@ def test_owners_read_of_failed_tasks_and_of_money_even_in_quiet_hours(house: Cha
             house.story.tell(BudgetWarned(budget="session", used=9, limit=10))
             house.write_session()
             house.desk.announce()
-            text = "shop: has nearly used its budget. 90% of the session's budget is used"
+            text = "shop reaches its budget: 90% of the session's budget is used"
             await house.until_shown(ANNA, text)
-            assert not any("a task failed" in each.text for each in api.messages)
+            assert not any("has a failed task" in each.text for each in api.messages)
             house.clock.advance(3600)
-            await house.until_shown(ANNA, "While it was quiet:\n- shop: a task failed. task-001")
+            await house.until_shown(ANNA, "While it was quiet:\n- shop has a failed task: task-001")
 
     play(story())
 

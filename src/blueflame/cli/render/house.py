@@ -16,6 +16,7 @@ from blueflame.views.house import (
     PoolView,
     RequestRow,
     describe_state,
+    format_day_cost,
     format_kept,
     format_wait,
     list_pool_roles,
@@ -82,7 +83,7 @@ def render_house(view: HouseView) -> RenderableType:
 
 
 def _render_pool(pool: PoolView) -> Iterator[RenderableType]:
-    yield Text(f"{len(pool.leases)} of {pool.limits.agents} agents of the pool work", "quiet")
+    yield Text(f"{len(pool.leases)} of {pool.limits.agents} agents of the pool work, {format_day_cost(pool)}", "quiet")
     if roles := list_pool_roles(pool):
         head = [Text(word, "quiet") for word in ("role", "at work", "waiting", "by")]
         cells = [
