@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import Mapping
 from io import StringIO
@@ -218,6 +219,7 @@ def test_decisions_that_run_out_name_the_gate_and_lose_nothing(bench: Bench) -> 
     assert (kept.code, kept.json["state"]) == (0, "waiting")
     assert bench("resume", "--quiet").code == 0
     assert bench("gates").out == "No open gates.\n"
+    assert f"{getpass.getuser()} (terminal)" in bench("log").out, "who, and from where"
 
 
 @pytest.fixture

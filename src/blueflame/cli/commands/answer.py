@@ -57,7 +57,7 @@ def answer(
     wrong = answer_error(found, name, Answer(choice=chosen, note=note, payload=payload))
     if wrong:
         raise UsageError(wrong + _suggest_note_option(found, name, chosen, note))
-    body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": getpass.getuser()}
+    body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": f"{getpass.getuser()} (terminal)"}
     return send_message(project, found.id, "answer", body, as_json=as_json)
 
 
