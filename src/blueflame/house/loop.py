@@ -88,6 +88,7 @@ class HouseLoop:
         for repository in self.core.repositories.values():
             repository.look()
         self._take_arrivals()
+        self._settle_removed()
         for repository in self.core.repositories.values():
             await self._follow(repository)
         self.answers.settle_sent()
@@ -113,6 +114,21 @@ class HouseLoop:
         reply, accepted = _describe_admission(events[-1]), not isinstance(events[-1], RequestRefused)
         self.core.record(name, *events, settles=[Settlement(waiting.id, name, reply, accepted)])
 
+    def _settle_removed(self) -> None:
+        """Requests of a repository that is no longer in house.yaml: what has no session is refused."""
+        for record in tuple(self.core.state.requests.values()):
+            if record.repository in self.core.repositories:
+                continue
+            why = f"{record.repository} was removed from house.yaml"
+            if record.cancelled_by:
+                self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
+            elif record.state in (RequestState.ASKED, RequestState.QUEUED):
+                reason = f"{why}: add it there and send the request again"
+                self.core.record(record.id, RequestRefused(why=Refusal.UNKNOWN_REPOSITORY, reason=reason))
+            elif record.state is RequestState.RUNNING:
+                reason = f"{why}: its session is continued there, without the house"
+                self.core.record(record.id, SessionStopped(reason=reason))
+
     # --- sessions -------------------------------------------------------------------------------------------------
 
     async def _follow(self, repository: WatchedRepository) -> None:
@@ -121,8 +137,10 @@ class HouseLoop:
                 await self._follow_request(repository, record)
 
     async def _follow_request(self, repository: WatchedRepository, record: RequestRecord) -> None:
-        if repository.problem:
-            return  # it is shown; what runs there goes on
+        if repository.problem:  # it is shown; what runs there goes on
+            if record.cancelled_by and repository.is_gone:
+                self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
+            return
         if not record.session:
             await self._find_session(repository, record)
             return

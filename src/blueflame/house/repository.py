@@ -83,6 +83,14 @@ class WatchedRepository:
         return self.command if self.started == request else None
 
     @property
+    def is_gone(self) -> bool:
+        """Whether its folder does not exist: nothing runs there."""
+        try:
+            return not self.config.parent.exists()
+        except OSError:
+            return False
+
+    @property
     def is_starting(self) -> bool:
         return self.command is not None and self.command.process.is_running
 
