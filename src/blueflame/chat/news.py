@@ -13,6 +13,7 @@ from blueflame.house.follower import SessionFollower, list_followed
 from blueflame.house.notifications import is_urgent
 from blueflame.journal.house import HouseJournal
 from blueflame.model.errors import BlueFlameError
+from blueflame.model.event import GateOpened
 from blueflame.text.notifications import BUDGET, FAILED, HEADLINES, PARKED, build_notifications
 from blueflame.text.utf16 import cut_to_units
 
@@ -59,6 +60,7 @@ class NewsReporter:
             facts = [
                 (f"{news.name}:{entry.seq}:{n}", notice)
                 for entry in news.new
+                if not isinstance(entry.event, GateOpened)  # has a message of its own
                 for n, notice in enumerate(build_notifications(news.session, [entry]))
                 if notice.topic in FACT_TOPICS
             ]

@@ -144,7 +144,7 @@ FORMS: Mapping[GateKind, GateForm] = {
     GateKind.BUDGET: GateForm(
         when="The session's limit is reached, or the day's, and more would have to be spent.",
         options=(
-            Option("raise", "raise the limit and continue", needs_note=True),
+            Option("raise", "raise the limit to NUMBER and continue", needs_note=True),
             Option("stop", "stop here; the session can be resumed"),
         ),
         safe="stop",

@@ -212,21 +212,22 @@ def test_quiet_hours_hold_news_and_gates_back_and_end_with_one_digest(house: Cha
     assert sum("While it was quiet" in each.text for each in api.messages) == 1
 
 
+BUDGET_GATE = Gate(
+    id="budget-session",
+    kind=GateKind.BUDGET,
+    subject="session",
+    title="The budget is used up.",
+    options=FORMS[GateKind.BUDGET].options,
+    default="stop",
+)
+
+
 def test_a_gate_about_money_is_asked_in_quiet_hours(house: ChatHouse, api: BotApi) -> None:
     house = build_house(house, api, quiet_hours=NIGHT)
 
     async def story() -> None:
         async with house.run():
-            form = FORMS[GateKind.BUDGET]
-            gate = Gate(
-                id="budget-session",
-                kind=GateKind.BUDGET,
-                subject="session",
-                title="The budget is used up.",
-                options=form.options,
-                default="stop",
-            )
-            house.story.working().tell(GateOpened(gate=gate))
+            house.story.working().tell(GateOpened(gate=BUDGET_GATE))
             house.show_gates()
             asked = await house.until_shown(ANNA, "The budget is used up.")
             assert "Without an answer until" in asked.text
@@ -259,7 +260,7 @@ def test_owners_read_of_failed_tasks_and_of_money_even_in_quiet_hours(house: Cha
             await ask(house, "Add a page", RequestQueued(), SessionFound(session=ID))
             entry = HistoryEntry(attempt=1, agent_id="w", at=NOON, result=HistoryResult.FAILED, notes="no")
             house.story.tell(TaskMoved(task="task-001", cause=Cause.FAIL, reason="no", history=entry))
-            house.story.tell(BudgetWarned(budget="session", used=9, limit=10))
+            house.story.tell(BudgetWarned(budget="session", used=9, limit=10), GateOpened(gate=BUDGET_GATE))
             house.write_session()
             house.desk.announce()
             text = "shop reaches its budget: 90% of the session's budget is used"
@@ -271,6 +272,7 @@ def test_owners_read_of_failed_tasks_and_of_money_even_in_quiet_hours(house: Cha
     play(story())
 
     assert sum("90%" in each.text for each in api.messages) == 1
+    assert not any("used up" in each.text for each in api.messages), "the gate asks about it, with its own message"
 
 
 def test_doctor_tries_the_token_and_the_chats(house: ChatHouse, api: BotApi) -> None:
