@@ -367,7 +367,7 @@ def test_refs_and_commits_are_forced_to_the_disk_before_the_journal_builds_on_th
     repo: Path, tmp_path: Path, args: tuple[str, ...]
 ) -> None:
     trace = tmp_path / "trace"
-    commands.run_git(repo, *args, env={"GIT_TRACE2_EVENT": str(trace)})
+    commands.run_git(repo, *args, env={"GIT_TRACE2_EVENT": str(trace), "GIT_TEST_FSYNC": "1"})
     result = [json.loads(line) for line in trace.read_text().splitlines()]
     flushes = [int(each["value"]) for each in result if each.get("key") == "fsync/hardware-flush"]
     assert sum(flushes) > 0
