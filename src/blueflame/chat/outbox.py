@@ -21,6 +21,7 @@ from blueflame.text.utf16 import cut_to_units
 MAX_TEXT_UNITS = 4096
 CHAT_PAUSE_SECONDS = 1.0  # about one message a second is allowed in a chat
 MAX_BACKOFF_SECONDS = 60.0
+MAX_MISSED = 20  # messages that wait for a person who has blocked the bot; older ones are dropped
 STOP_SECONDS = 5.0  # how long an orderly stop waits for a message that is being sent
 OUT, SENT = "out:", "sent:"
 
@@ -107,6 +108,8 @@ class Outbox:
                 new[f"{OUT}{self._last:09d}"] = message
         names = set(drops)
         gone = [row for row, each in self._waiting.items() if each.key in names]
+        for chat in {each.chat for each in new.values() if self._is_away(each.chat)}:
+            gone += [row for row, each in self._waiting.items() if each.chat == chat and row not in gone][:-MAX_MISSED]
         known = sorted(key for key in names if key in self.sent)
         changed = {**(notes or {}), **dict.fromkeys([*gone, *(SENT + key for key in known)])}
         changed |= {row: json.dumps(asdict(message)) for row, message in new.items()}
@@ -140,7 +143,8 @@ class Outbox:
             async with asyncio.TaskGroup() as group:
                 while True:
                     self._changed.clear()
-                    for chat in sorted({each.chat for each in self._waiting.values()}):
+                    chats = {each.chat for each in self._waiting.values() if not self._is_away(each.chat)}
+                    for chat in sorted(chats):
                         if chat not in senders or senders[chat].done():
                             senders[chat] = group.create_task(self._send_all(client, chat))
                     await self._changed.wait()
@@ -160,7 +164,8 @@ class Outbox:
             except ChatClosed as error:
                 self.closed.add(chat)
                 self._warn(f"chat {chat}: {error}")
-                self._settle(found, None)
+                if not self._is_away(chat):
+                    self._settle(found, None)
             except MessageRefused as error:
                 self._warn(f"a message to chat {chat} was left out: {error}")
                 self._settle(found, None)
@@ -185,7 +190,18 @@ class Outbox:
                     self._settle(entry, await sending)
             raise
 
+    def _is_away(self, chat: int) -> bool:
+        """Whether it is a person who has blocked the bot: what they missed is sent when they write again."""
+        return chat > 0 and chat in self.closed
+
+    def reopen(self, chat: int) -> None:
+        if chat in self.closed:
+            self.closed.discard(chat)
+            self._changed.set()
+
     def _find_next(self, chat: int) -> tuple[str, Outgoing] | None:
+        if self._is_away(chat):
+            return None
         return next(((key, each) for key, each in self._waiting.items() if each.chat == chat), None)
 
     async def _send(self, client: TelegramClient, message: Outgoing) -> int | None:

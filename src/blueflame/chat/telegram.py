@@ -154,7 +154,7 @@ class TelegramTalk:
         """Commit what an update leads to together with the next offset; then end the spinning of a button."""
         found = read_update(update.id, update.data)
         if found is not None:
-            self._outbox.closed.discard(found.chat)
+            self._outbox.reopen(found.chat)
         reaction = self._react(found)
         if reaction.warning and reaction.warning not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(reaction.warning)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
-from blueflame.chat.client import TelegramClient
-from blueflame.chat.outbox import Outbox, Outgoing
+from blueflame.chat.client import ChatClosed, TelegramClient
+from blueflame.chat.outbox import MAX_MISSED, Outbox, Outgoing
 from blueflame.system.clock import SystemClock
 
 
@@ -25,6 +25,11 @@ class Notes:
             self.kept |= {key: value} if value is not None else {}
 
 
+class InstantClock(SystemClock):
+    async def sleep(self, _seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
 class SlowClient:
     """Telegram has the message, and its response is on the way."""
 
@@ -36,6 +41,20 @@ class SlowClient:
         self.sent.append(text)
         self.has_message.set()
         await self.responds.wait()
+        return len(self.sent)
+
+
+class BlockedClient:
+    """A person who has blocked the bot until they write again."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.is_blocked = True
+
+    async def send(self, _chat: int, text: str, **_more: object) -> int:
+        if self.is_blocked:
+            raise ChatClosed("Forbidden: bot was blocked by the user")
+        self.sent.append(text)
         return len(self.sent)
 
 
@@ -58,3 +77,27 @@ def test_a_message_that_is_being_sent_when_the_house_is_stopped_is_not_sent_agai
         return client.sent, notes.kept
 
     assert asyncio.run(story()) == (["one"], {})
+
+
+def test_a_person_who_blocked_the_bot_reads_what_they_missed_when_they_write_again() -> None:
+    async def story() -> list[str]:
+        notes, client = Notes(), BlockedClient()
+        outbox = Outbox("telegram", notes, InstantClock(), read_nothing, lambda _text: None)
+        sending = asyncio.create_task(outbox.keep_sending(cast("TelegramClient", client)))
+        outbox.post([Outgoing(key="0", chat=1, text="0")])
+        while not outbox.closed:
+            await asyncio.sleep(0)
+        for n in range(1, MAX_MISSED + 2):
+            outbox.post([Outgoing(key=str(n), chat=1, text=str(n))])
+        client.is_blocked = False
+        outbox.reopen(1)
+        while outbox.find_waiting(""):
+            await asyncio.sleep(0)
+        sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+        return client.sent
+
+    sent = asyncio.run(story())
+    assert sent == [str(n) for n in range(MAX_MISSED + 2)][-len(sent) :]
+    assert len(sent) == MAX_MISSED + 1
