@@ -40,11 +40,11 @@ def run_tmux(*words: str) -> str:
 
 @pytest.mark.usefixtures("server")
 def test_an_existing_session_is_adopted_and_a_seat_has_one_window(tmp_path: Path) -> None:
-    run_tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # of another program
+    run_tmux("new-session", "-d", "-s", "cc-worker", "-n", "theirs", "sleep 600")  # of another program
     argv = ("sleep", "600")
     opened = [open_window("cc-worker", key, argv, key=f"shop {key}", cwd=tmp_path) for key in ("one", "two", "one")]
     assert opened == [TmuxWindow("cc-worker", 1), TmuxWindow("cc-worker", 2), TmuxWindow("cc-worker", 1)]
-    assert run_tmux("list-windows", "-t", "=cc-worker", "-F", "#{window_name}").splitlines() == ["sleep", "one", "two"]
+    assert run_tmux("list-windows", "-t", "=cc-worker", "-F", "#{window_name}").splitlines() == ["theirs", "one", "two"]
     assert open_window("cc-adhoc-worker", "one", argv, key="shop one", cwd=tmp_path).session == "cc-adhoc-worker"
     assert run_tmux("list-sessions", "-F", "#{session_name}").splitlines() == ["cc-adhoc-worker", "cc-worker"]
 
