@@ -12,11 +12,14 @@ from blueflame.dispatch.people import is_announced
 from blueflame.dispatch.quiet_hours import find_quiet_end
 from blueflame.house.desk import HouseDesk
 from blueflame.house.follower import SessionFollower, list_followed
+from blueflame.intake.source import SourceProbe
+from blueflame.model.errors import NotifierFailed
 from blueflame.model.gate import GateKind
 from blueflame.model.house.event import OpenGate
 from blueflame.model.settings.house import HouseSettings
 from blueflame.orchestrator.observers.notifications import NotificationSender, run_notifications
 from blueflame.system.clock import SystemClock
+from blueflame.system.notifiers import check_notifier
 from blueflame.text.notifications import BUDGET, GATE, Notification, clean_title
 
 TICK_SECONDS = 5.0  # sessions write their journals themselves: what is no gate is seen by looking
@@ -57,6 +60,17 @@ class NotificationFace:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK_SECONDS):
                         await changed
+
+    async def probe(self) -> SourceProbe:
+        """Try each notifier without sending anything: for doctor."""
+        wrong = []
+        for name, notifier in self.settings.notifications.items():
+            try:
+                await asyncio.to_thread(check_notifier, notifier, self.root, self.environ)
+            except NotifierFailed as error:
+                wrong.append(f"notifications.{name}: {error}")
+        right = f"{', '.join(self.settings.notifications)}: programs and addresses are valid; nothing was sent"
+        return SourceProbe(not wrong, "; ".join(wrong) or right)
 
     async def _send_news(self, desk: HouseDesk, follower: SessionFollower, sender: NotificationSender) -> None:
         names = list_followed(desk.journal, desk.gates)

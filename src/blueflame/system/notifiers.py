@@ -27,6 +27,7 @@ from blueflame.text.notifications import Notification, build_message, format_bod
 if TYPE_CHECKING:
     from apprise import Apprise
 
+DESKTOP_PROGRAM = "osascript" if sys.platform == "darwin" else "notify-send"
 MAX_TRIES = 2
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -36,6 +37,27 @@ Notifier = Callable[[Notification, int], None]
 
 def build_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
     return NOTIFIER_BUILDERS[settings.kind](settings, root, environ)
+
+
+def check_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> None:
+    """Raise NotifierFailed for what can be known without sending: a missing program, an address that is not one."""
+    match settings.kind:
+        case "command" if not isinstance(settings.command, str) and settings.command:
+            program = settings.command[0]
+            _find_program(str(root / program) if "/" in program else program, environ)
+        case "desktop":
+            _find_program(DESKTOP_PROGRAM, environ)
+        case "webhook":
+            _find_address(settings, environ)
+        case "apprise":
+            _open_service(settings, environ)
+
+
+def _find_program(name: str, environ: Mapping[str, str]) -> str:
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if found is None:
+        raise NotifierFailed(f"{name} is not on PATH: install it, or correct the notifier")
+    return found
 
 
 def _build_command_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
@@ -52,20 +74,15 @@ def _build_command_notifier(settings: NotifierSettings, root: Path, environ: Map
 
 
 def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
-    mac = sys.platform == "darwin"
-    name = "osascript" if mac else "notify-send"
-    program = shutil.which(name, path=environ.get("PATH", os.defpath))
-
     def notify(notice: Notification, more: int) -> None:
-        if program is None:
-            raise NotifierFailed(f"{name} is not on PATH: install it, or use `command`")
+        program = _find_program(DESKTOP_PROGRAM, environ)
         head, words = format_headline(notice), format_body(notice, more)
         argv = (
             (program, *_OSASCRIPT_OPTIONS, head, words)
-            if mac
+            if sys.platform == "darwin"
             else (program, "--app-name=Blue Flame", "--", head, escape(words))
         )
-        _check_exit(name, run(*argv, cwd=root, env=environ, timeout=settings.timeout))
+        _check_exit(DESKTOP_PROGRAM, run(*argv, cwd=root, env=environ, timeout=settings.timeout))
 
     return notify
 
@@ -83,11 +100,7 @@ _OSASCRIPT_OPTIONS = (
 
 def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
     def notify(notice: Notification, more: int) -> None:
-        url = settings.url or environ.get(settings.url_from or "", "")
-        if not url:
-            raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to the address of the webhook")
-        if fault := find_url_problem(url):
-            raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {URL_HINT}")
+        url = _find_address(settings, environ)
         for left in reversed(range(MAX_TRIES)):
             try:
                 status = post_json(url, _format_json(notice, more).encode(), timeout=settings.timeout)
@@ -103,23 +116,37 @@ def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Ma
     return notify
 
 
+def _find_address(settings: NotifierSettings, environ: Mapping[str, str]) -> str:
+    url = settings.url or environ.get(settings.url_from or "", "")
+    if not url:
+        raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to the address of the webhook")
+    if fault := find_url_problem(url):
+        raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {URL_HINT}")
+    return url
+
+
 def _build_apprise_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
     def notify(notice: Notification, more: int) -> None:
-        address = environ.get(settings.url_from or "", "")
-        if not address:
-            raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to an address of Apprise")
-        service = _open_apprise()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the first address imports all of its services
-            known = service.add(address)
-        if not known:
-            raise NotifierFailed(f"the address in {settings.url_from} is not one of Apprise: see its list of services")
+        service = _open_service(settings, environ)
         for each in service:
             each.socket_connect_timeout = each.socket_read_timeout = settings.timeout
         if not service.notify(title=format_headline(notice), body=format_body(notice, more)):
             raise NotifierFailed(f"the service in {settings.url_from} did not take the message: check its address")
 
     return notify
+
+
+def _open_service(settings: NotifierSettings, environ: Mapping[str, str]) -> Apprise:
+    address = environ.get(settings.url_from or "", "")
+    if not address:
+        raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to an address of Apprise")
+    service = _open_apprise()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the first address imports all of its services
+        known = service.add(address)
+    if not known:
+        raise NotifierFailed(f"the address in {settings.url_from} is not one of Apprise: see its list of services")
+    return service
 
 
 def _open_apprise() -> Apprise:

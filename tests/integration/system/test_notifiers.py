@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from blueflame.model.errors import NotifierFailed, WorldError
 from blueflame.model.settings.notifications import NotifierSettings, find_url_problem
-from blueflame.system.notifiers import build_notifier
+from blueflame.system.notifiers import build_notifier, check_notifier
 from blueflame.text.notifications import Notification
 
 NOTICE = Notification(
@@ -214,6 +214,28 @@ def test_a_redirect_or_a_failure_of_a_service_is_an_error_without_its_address(
 def test_an_address_that_apprise_does_not_know_is_an_error(tmp_path: Path, address: str, words: str) -> None:
     with pytest.raises(NotifierFailed, match=words):
         build_notifier(made(kind="apprise", url_from="HOOK"), tmp_path, {"HOOK": address})(NOTICE, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kind": "apprise", "url_from": "HOOK"}, "the address in HOOK is not one of Apprise"),
+        ({"kind": "webhook", "url_from": "HOOK"}, "the address in HOOK is not a web address"),
+        ({"kind": "desktop"}, "is not on PATH"),
+        ({"kind": "command", "command": ("./tell-me",)}, "tell-me is not on PATH"),
+    ],
+)
+def test_what_cannot_work_is_known_before_anything_is_sent(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    environ = {"HOOK": "pigeon://s3cret", "PATH": str(tmp_path)}
+    with pytest.raises(NotifierFailed, match=words) as failed:
+        check_notifier(made(**settings), tmp_path, environ)
+    assert "s3cret" not in str(failed.value)
+    for name in ("tell-me", "notify-send", "osascript"):
+        (tmp_path / name).touch(0o755)
+    for kind in ({"kind": "desktop"}, {"kind": "command", "command": ("./tell-me",)}):
+        check_notifier(made(**kind), tmp_path, environ)
 
 
 @pytest.mark.parametrize(
