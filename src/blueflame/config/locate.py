@@ -60,8 +60,9 @@ def read_config_text(path: Path) -> str:
 
 
 def shorten_path(path: Path) -> Path:
-    """Return the path relative to the current folder, when it is below it."""
-    return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
+    """Return the path relative to the current folder, when it is below it. Background processes are in /."""
+    here = Path.cwd()
+    return path.relative_to(here) if here.parent != here and path.is_relative_to(here) else path
 
 
 def _iter_folders_up(start: Path) -> Iterator[Path]:

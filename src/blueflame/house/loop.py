@@ -16,7 +16,7 @@ from blueflame.dispatch.queue import choose_starts
 from blueflame.dispatch.state import BEGUN, RequestRecord
 from blueflame.house.answers import Answers
 from blueflame.house.core import HouseCore
-from blueflame.house.processes import start_session, write_request_files
+from blueflame.house.processes import remove_request_files, start_session, write_request_files
 from blueflame.house.repository import FAILURES, WatchedRepository, list_open_gates
 from blueflame.journal.house import HouseJournal, Settlement, WaitingArrival
 from blueflame.model.errors import ConfigError
@@ -179,6 +179,7 @@ class HouseLoop:
             return  # it may have a session
         if session:
             self.core.record(record.id, SessionFound(session=session))
+            remove_request_files(self.core.paths, record.id)
             self._free(repository.name)
         elif ended:
             self._report_failed_start(repository, record)
@@ -194,7 +195,7 @@ class HouseLoop:
         code, reason = command.process.code, command.describe_failure()
         if record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
-        elif code == ExitCode.USAGE:  # the configuration was read before: it is the request
+        elif code == ExitCode.USAGE and repository.is_configured():  # it is the request that cannot be used
             self.core.record(record.id, RequestRefused(why=Refusal.CANNOT_START, reason=reason))
         else:
             if record.state is RequestState.STARTING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +23,23 @@ class RequestFiles(NamedTuple):
 
 def write_request_files(paths: HousePaths, name: str, request: IncomingRequest) -> RequestFiles:
     """Write the request where its process reads it: a text may be longer than an argument can be."""
-    text, plan = paths.requests / f"{name}.txt", paths.requests / f"{name}.plan.yaml"
+    text, plan = _list_request_files(paths, name)
     text.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(text, request.text)
     if request.plan:
         write_atomically(plan, request.plan)
     return RequestFiles(text, plan if request.plan else None)
+
+
+def remove_request_files(paths: HousePaths, name: str) -> None:
+    """Remove what the process has read: its session has it."""
+    for path in _list_request_files(paths, name):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _list_request_files(paths: HousePaths, name: str) -> tuple[Path, Path]:
+    return paths.requests / f"{name}.txt", paths.requests / f"{name}.plan.yaml"
 
 
 def start_session(

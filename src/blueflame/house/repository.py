@@ -45,6 +45,13 @@ class WatchedRepository:
             raise Refused(f"there is no {self.config}: correct its path in house.yaml, or run 'blueflame init' there")
         return Project(self.config)
 
+    def is_configured(self) -> bool:
+        """Whether its configuration can be used as it is now; a person may be editing it."""
+        try:
+            return self.open_project().settings is not None
+        except FAILURES:
+            return False
+
     def look(self) -> None:
         """Read what has changed: first the lock, so that what a process wrote before it ended is read after it."""
         with self.note_problem():

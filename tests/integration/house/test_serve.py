@@ -15,25 +15,32 @@ from pathlib import Path
 import pytest
 
 from blueflame.config.house import load_house
+from blueflame.house.background import BackgroundCommand
 from blueflame.house.core import HouseCore
 from blueflame.house.desk import HouseDesk
 from blueflame.house.loop import HouseLoop
 from blueflame.house.serve import ServeOptions, hold_house, serve_house
 from blueflame.journal.house import HouseJournal
-from blueflame.model.house.arrival import IncomingCommand, Sender, Trust
+from blueflame.model.house.arrival import IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (
     AnswerSettled,
     CommandSettled,
+    HouseEvent,
     HouseStarted,
     HouseStopped,
     RepositoryHeld,
+    RequestQueued,
+    RequestReceived,
+    RequestRefused,
     RequestState,
+    StartFailed,
     StartIntended,
 )
 from blueflame.system.flock import read_lock_holder
+from blueflame.system.process import start_background
 from blueflame.testing.clock import FakeClock
 from support.disks import fill, mounted
-from support.houses import OWNER, HouseStage, make_house
+from support.houses import OWNER, HouseStage, make_house, make_served_repository
 from support.repositories import run_git
 
 BOB = Sender(name="bob", trust=Trust.MEMBER, address="telegram:7")
@@ -76,6 +83,7 @@ def test_a_request_of_a_member_is_asked_about_runs_and_lands_while_another_repos
         (session,) = stage.list_sessions("shop")
         assert (record.outcome, session.request_id, record.session) == ("completed", record.id, session.session)
         assert len(run_git(tmp_path / "shop", "log", "--oneline").splitlines()) > 2
+        assert list(stage.paths.requests.iterdir()) == []
         settled = stage.list_events(AnswerSettled)
         assert [each.accepted for each in settled] == [False, True, True]
         assert isinstance(stage.read_events()[-1].event, HouseStopped)
@@ -211,6 +219,28 @@ def test_a_repository_that_is_held_is_tried_again_in_time_although_the_clock_is_
         assert loop._is_held("shop")
         clock.advance(6)
         assert not loop._is_held("shop")
+
+
+@pytest.mark.parametrize(("text", "last"), [("{", StartFailed), ("", RequestRefused)])
+def test_a_request_is_not_refused_for_a_configuration_that_broke_while_it_started(
+    tmp_path: Path, text: str, last: type[HouseEvent]
+) -> None:
+    config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
+    config.write_text(text or config.read_text())
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    process = start_background([sys.executable, "-c", "raise SystemExit(2)"], log=tmp_path / "log", env={})
+    stage.until(lambda: not process.is_running, "the end of the process")
+    request = IncomingRequest(source="test", key="1", sender=OWNER, at=0.0, text="Add a note", repository="shop")
+    with HouseJournal.open(stage.paths.journal) as journal:
+        begun = (RequestReceived(request=request, repository="shop"), RequestQueued(), StartIntended())
+        journal.append([("req-1", event) for event in begun], 0.0)
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        repository = loop.core.repositories["shop"]
+        repository.command, repository.started = BackgroundCommand(process, tmp_path / "log", 0), "req-1"
+        asyncio.run(loop.step())
+        assert isinstance(journal.read_stream("req-1")[-1].event, last)
 
 
 async def _take_turns(number: int) -> None:
