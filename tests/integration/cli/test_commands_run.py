@@ -193,8 +193,12 @@ def test_a_rejected_plan_has_its_own_exit_code(bench: Bench) -> None:
     said = bench.run(decisions={"plan": ["quit"]}, workflow="waves")
     assert said.code == 5
     assert "nothing has been touched" in said.out
-    assert bench("resume").code == 2
-    assert bench("resume", found_in(bench.root)["session"]).err.endswith("start a new session with 'blueflame run'\n")
+    again, name = bench("resume"), found_in(bench.root)["session"]
+    assert again.code == 2
+    assert again.err.startswith(
+        f"blueflame: nothing to resume: {name} has ended (plan_rejected); 'blueflame wait' gives"
+    )
+    assert bench("resume", name).err == again.err
 
 
 def test_work_that_does_not_land_has_its_own_exit_code(bench: Bench) -> None:

@@ -191,11 +191,13 @@ def resume(
         left = journal.find_unfinished()
         if session is None and left is None:
             _warn_of_lost_sessions(project, journal)
-            raise UsageError("no unfinished session: start one with 'blueflame run --task \"...\"'")
         name = left.id if session is None and left is not None else find_session(journal, session)
         found = load_session(journal, name)
         if found.ended:
-            raise UsageError(f"{name} has ended ({found.outcome}): start a new session with 'blueflame run'")
+            raise UsageError(
+                f"nothing to resume: {name} has ended ({found.outcome}); 'blueflame wait' gives its exit code. "
+                "Start a new session with 'blueflame run'"
+            )
         if options.script is None and _was_rehearsed(project, found):
             raise UsageError(f"the agents of {name} play a script: name it again with 'blueflame resume --script FILE'")
         if not options.as_json and not options.quiet:
