@@ -14,14 +14,10 @@ import click
 
 from blueflame import __version__
 from blueflame.cli.command_table import LazyCommandGroup
-from blueflame.cli.output import CLOSED, open_closed_streams, outlive_output, print_text
+from blueflame.cli.output import CLOSED, DISK_FULL, open_closed_streams, outlive_output, print_text
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.system.files import find_current_folder
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""An error of one of our files has a filename; without one, standard output could not be written."""
-
 
 ROOM_FIX = "end other programs, or raise 'ulimit -u' and 'ulimit -v'; then run 'blueflame resume'"
 ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE})

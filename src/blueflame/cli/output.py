@@ -22,23 +22,27 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 CLOSED = (errno.EPIPE, errno.EIO)  # a pipe, a terminal
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""An error of one of our files has a filename; without one, standard output could not be written."""
 
 
 class _LastingFile(io.FileIO):
-    """A pipe or terminal that may be closed at its other end: what is written afterwards is dropped."""
+    """A pipe or terminal that may be closed at its other end, or a file on a full disk: what cannot be written is
+    dropped."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data) or 0
         except OSError as error:
-            if error.errno not in CLOSED:
+            if error.errno not in (*CLOSED, *DISK_FULL):
                 raise
             return memoryview(data).nbytes
 
 
 @contextmanager
 def outlive_output() -> Iterator[None]:
-    """Go on when standard output is closed (`| head -1`, a terminal window): a session is more than its output."""
+    """Go on when standard output is closed (`| head -1`, a terminal window) or its disk is full: a session is more than
+    its output."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = map(_make_lasting, before)
     try:

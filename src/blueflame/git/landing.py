@@ -209,6 +209,8 @@ def _list_checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:
     for entry in run_git(repo.root, "worktree", "list", "--porcelain", "-z").split("\0\0"):
         lines = entry.split("\0")
         path = Path(lines[0].removeprefix("worktree "))
+        if path == repo.git_dir:  # what git says of a main work tree whose git folder is elsewhere
+            path = repo.root
         if "bare" in lines and (path / ".git" / "index").exists() and _may_name(path / ".git" / "HEAD", branch):
             # after a landing without it, its files and its index would take back what has landed
             fix = "run 'git config core.bare false', or move the files elsewhere if it should have none"

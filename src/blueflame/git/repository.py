@@ -161,7 +161,9 @@ def list_tags(repo: Repository) -> dict[str, str]:
 
 
 def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
-    """Whether the repository has this commit, and an object and a ref beside `ref` can be written."""
+    """Whether the repository is where it was, has this commit, and an object and a ref beside `ref` can be written."""
+    if not repo.objects.is_dir():
+        return False
     try:
         probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
         run_git(repo.root, "update-ref", f"{ref}-probe", probe)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blueflame.cli
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import outlive_output, print_json, print_text
 from blueflame.text.sanitize import DANGEROUS, clean_text
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj.exe\x08\x08\r\x00\udc9b"
@@ -46,6 +46,16 @@ def test_no_verb_has_a_door_of_its_own() -> None:
         if path.name != "output.py" and doors.search(line) and not re.search(r"console\.print\(|\.print\(view", line)
     ]
     assert own == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_a_session_outlives_a_log_whose_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        monkeypatch.setattr(sys, "stderr", full)
+        with outlive_output():
+            print_text("a line")
+            print_text("a warning", err=True)
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -15,7 +15,7 @@ from blueflame.git import landing
 from blueflame.git.half_update import NOTE, note_update
 from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
 from blueflame.git.merge import create_commit
-from blueflame.git.repository import Repository, find_dirty_paths, open_repository, read_branch_head
+from blueflame.git.repository import Repository, find_dirty_paths, is_usable, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
@@ -204,6 +204,18 @@ def test_a_linked_worktree_with_the_branch_is_updated(ours: Repository, new: str
     landed(tmp_path / "their tree")
     assert git(tmp_path / "their tree", "status", "--porcelain") == ""
     assert (ours.root / "README.md").read_text() == "# sample\n"
+
+
+def test_a_checkout_whose_git_folder_is_elsewhere_is_updated(
+    ours: Repository, new: str, git: Git, tmp_path: Path
+) -> None:
+    git(ours.root, "init", "-q", "--separate-git-dir", str(tmp_path / "the git folder"))
+    moved = open_repository(ours.root, base_branch="main")
+    outcome = advance_branch(moved, "main", old=moved.base_sha, new=new)
+    assert outcome == Advanced(f"updated the checkout in {ours.root}")
+    landed(ours.root)
+    assert not is_usable(ours, new, ref="refs/blueflame/attempts/x"), "as it was opened before its folder moved"
+    assert is_usable(moved, new, ref="refs/blueflame/attempts/x")
 
 
 def test_a_worktree_whose_folder_is_gone_does_not_matter(ours: Repository, new: str, git: Git, tmp_path: Path) -> None:

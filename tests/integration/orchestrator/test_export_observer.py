@@ -180,6 +180,24 @@ def test_a_full_disk_is_reported_once_and_tried_again(places: ProjectPaths) -> N
     assert "tasks.yaml" in warnings[1]
 
 
+def test_a_repository_that_was_moved_away_is_not_made_again(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    root = tmp_path / "moved away"
+    places = ProjectPaths(root=root, worktrees=root / ".trees", tasks_file=root / ".blueflame" / "tasks.yaml")
+
+    async def story() -> None:
+        exporter = Exporter(places, warnings.append, rounds(places))
+        Teller(exporter).tell(*STORY)
+        await exporter.flush()
+        assert not root.exists(), "it would be in the way of the one that is moved back"
+        root.mkdir()
+        await exporter.flush()
+
+    asyncio.run(story())
+    assert len(warnings) == 1
+    assert read_plan(places.tasks_file) == (TASK,)
+
+
 def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places, heartbeat_interval=0.05)) as exporter:

@@ -68,6 +68,8 @@ class Exporter:
         rows = tuple(build_agent_row(record, reports.get(record.attempt.id, ENDED)) for record in attempts)
 
         def write() -> None:
+            if not self._places.root.is_dir():  # made again, it would be in the way of the one that is moved back
+                raise WorldError(f"{self._places.root} is gone: move it back")
             if tasks_changed:
                 self._write_tasks(session.id, cycle, tasks)
             export_agents(self._places.agents_file, rows, session=session.id, now=now)
