@@ -54,8 +54,7 @@ def measure_capacity(
 @cache
 def measure_memory_share(agents: int) -> int:
     """Return how many MB one of so many agents may use, as measured once: later, agents would count each other."""
-    free = min(psutil.virtual_memory().available, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT))
-    return compute_memory_share(free, agents)
+    return compute_memory_share(_measure_memory(), agents)
 
 
 def compute_memory_share(free: int, agents: int) -> int:
@@ -63,11 +62,18 @@ def compute_memory_share(free: int, agents: int) -> int:
 
 
 def measure_free(folder: Path) -> FreeResources:
-    machine = psutil.virtual_memory().available
     return FreeResources(
-        memory=min(machine, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT)),
+        memory=_measure_memory(),
         disk=measure_free_disk(str(next(each for each in (folder, *folder.parents) if each.exists()))) or 0,
     )
+
+
+def _measure_memory() -> int:
+    try:
+        machine = psutil.virtual_memory().available
+    except OSError as error:
+        raise WorldError(f"the free memory cannot be read: {error}. Mount /proc") from error
+    return min(machine, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT))
 
 
 def measure_cgroup_memory(own: Path, mounted: Path) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
+from blueflame.model.errors import WorldError
 from blueflame.model.settings import Settings
 from blueflame.system.machine import (
     MB,
@@ -100,3 +102,10 @@ def test_no_limit_anywhere_is_no_bound(tmp_path: Path, text: str) -> None:
 
 def test_no_control_groups_at_all_is_no_bound(tmp_path: Path) -> None:
     assert measure_cgroup_memory(tmp_path / "absent", tmp_path) == UNLIMITED_BYTES
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux has it")
+def test_without_proc_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    with pytest.raises(WorldError, match="Mount /proc"):
+        measure_free(tmp_path)
