@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import ChangesetState
@@ -212,7 +213,14 @@ def _is_unstarted(event: Event) -> bool:
 
 
 def report_unstarted(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> EnvironmentFailed:
-    return report_problem(session, name_attempt_act(attempt), ended.notes, now)
+    """Its warden did start, which counts as a recovery; so what counts is how many could not be started in a row."""
+    act = name_attempt_act(attempt)
+    records = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
+    earlier = (each.ended.ending for each in records if each.ended)
+    in_a_row = sum(1 for _ in takewhile(lambda ending: ending is Ending.ENVIRONMENT, earlier))
+    if in_a_row < count_failures(session, act):
+        return report_problem(session, act, ended.notes, now)
+    return _build_failure(act, ended.notes, in_a_row + 1, now, pause=in_a_row + 1)
 
 
 def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[EnvironmentFailed]:

@@ -178,6 +178,19 @@ def test_an_agent_that_could_not_be_started_waits_before_the_next_is() -> None:
     assert [event.act for event in events(world, EnvironmentRecovered)] == ["worker of task-001"]
 
 
+def test_agents_that_cannot_be_started_again_and_again_are_asked_about() -> None:
+    """Each has a warden: its start alone does not show that the sandbox works."""
+    endings = {f"task-001.worker.{n}": Ending.ENVIRONMENT for n in range(1, 50)}
+    outcomes = Hindered(task(1), endings=endings)
+    outcomes.choice = "stop"
+    world = reported(outcomes, limits=NO_RETRIES)
+    assert [event.times for event in events(world, EnvironmentFailed)] == list(range(1, ASK_AFTER + 1))
+    assert isinstance(world.journal[-1].event, OrchestratorStopped)
+    again = world.resume()
+    outcomes.endings = {}
+    assert again.run().session.outcome == "completed"
+
+
 def test_the_failure_of_an_act_that_is_not_needed_any_more_is_forgotten() -> None:
     outcomes = hindered("checks of task-001", times=50, choice="")
     world = Simulation(outcomes, [build_opening()])
