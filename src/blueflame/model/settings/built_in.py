@@ -62,8 +62,18 @@ BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
     LEAD: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
     CURATOR: {"duty": "curate", "model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
     "database": {"duty": "make", "budget_usd": 5.00, "persona": DATABASE_PERSONA},
-    "backend": {"duty": "make", "budget_usd": 5.00, "skills": ["backend-patterns"], "persona": BACKEND_PERSONA},
-    "frontend": {"duty": "make", "budget_usd": 5.00, "skills": ["frontend-patterns"], "persona": FRONTEND_PERSONA},
+    "backend": {
+        "duty": "make",
+        "budget_usd": 5.00,
+        "skills": ["backend-patterns", "python-patterns"],
+        "persona": BACKEND_PERSONA,
+    },
+    "frontend": {
+        "duty": "make",
+        "budget_usd": 5.00,
+        "skills": ["frontend-patterns", "ui-ux-pro-max"],
+        "persona": FRONTEND_PERSONA,
+    },
     "docs": {"duty": "make", "budget_usd": 5.00, "persona": DOCS_PERSONA},
     "review-git": {
         "duty": "judge",
