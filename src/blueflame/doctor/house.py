@@ -11,6 +11,7 @@ from blueflame.doctor.environment import DoctorFinding, FindingState
 from blueflame.house.repository import WatchedRepository
 from blueflame.intake.source import SourceProbe
 from blueflame.model.errors import BlueFlameError
+from blueflame.model.suggestions import suggest
 from blueflame.orchestrator.trust import require_trust
 
 PROBE_SECONDS = 20.0
@@ -29,19 +30,21 @@ class Probed(Protocol):
 def examine_repositories(loaded: LoadedHouse) -> Iterator[DoctorFinding]:
     if not loaded.settings.repositories:
         yield DoctorFinding("repositories", FindingState.WARNING, f"none: add one under repositories in {loaded.path}")
+    roles: set[str] = set()
     for name, each in loaded.settings.repositories.items():
-        yield _examine_repository(WatchedRepository(name, loaded.find_config(each)))
-
-
-def _examine_repository(repository: WatchedRepository) -> DoctorFinding:
-    name = repository.name
-    try:
-        project = repository.open_project()
-        project.check()
-        require_trust(project)
-    except BlueFlameError as error:
-        return DoctorFinding(f"repository {name}", FindingState.BAD, str(error))
-    return DoctorFinding(f"repository {name}", FindingState.OK, str(project.repo.root))
+        try:
+            project = WatchedRepository(name, loaded.find_config(each)).open_project()
+            project.check()
+            roles |= set(project.settings.roles)
+            require_trust(project)
+        except BlueFlameError as error:
+            yield DoctorFinding(f"repository {name}", FindingState.BAD, str(error))
+        else:
+            yield DoctorFinding(f"repository {name}", FindingState.OK, str(project.repo.root))
+    for role in loaded.settings.pool.roles if roles else ():
+        if role not in roles:
+            text = f"no repository has this role; {suggest(role, roles) or 'remove it'}"
+            yield DoctorFinding(f"pool.roles.{role}", FindingState.WARNING, text)
 
 
 def examine_sources(kinds: Mapping[str, Callable[[], Sequence[object]]]) -> list[DoctorFinding]:

@@ -18,7 +18,7 @@ def test_each_repository_and_source_is_tried_and_what_is_broken_is_named(
         stage.write(
             "sources:\n  schedules: [{name: nightly, cron: '@daily', request: Tidy up, repository: shop}]\n"
             "  webhooks: {enabled: true, hooks: [{name: a, forge: github, project: a/b, secret_from: NO_SUCH}]}\n"
-            "telegram: {token_from: NO_TOKEN}\n",
+            "telegram: {token_from: NO_TOKEN}\npool: {roles: {bakend: 1, qa: 1}}\n",
             missing=["gone"],
         )
         monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
@@ -27,6 +27,8 @@ def test_each_repository_and_source_is_tried_and_what_is_broken_is_named(
         assert found["repository shop"]["state"] == "ok"
         assert found["repository gone"]["state"] == "bad"
         assert "blueflame init" in found["repository gone"]["details"]
+        assert found["pool.roles.bakend"]["details"] == "no repository has this role; did you mean backend?"
+        assert "pool.roles.qa" not in found
         assert found["schedules/nightly"]["details"].startswith("next at ")
         assert ("NO_SUCH" in found["webhooks"]["details"], "NO_TOKEN" in found["telegram"]["details"]) == (True, True)
 
