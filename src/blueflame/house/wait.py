@@ -36,9 +36,12 @@ def watch_session(project: Project, name: str | None) -> Callable[[], Waited]:
         watched.look()
         if watch.ended:
             return Waited(state=watch.ended, session=session, code=_find_code(project, session))
+        note = ""
         if not running and not watch.gates:
-            raise Refused(f"no process runs {session}: continue it with 'blueflame resume'")
-        return Waited(state="running", session=session, gates=tuple(watch.gates))
+            if not watch.request_id or watch.is_stopped_by_person:
+                raise Refused(f"no process runs {session}: continue it with 'blueflame resume'")
+            note = f"no process runs {session}: its house continues it, if it is served"
+        return Waited(state="running", session=session, gates=tuple(watch.gates), note=note)
 
     return look
 

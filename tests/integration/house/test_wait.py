@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from blueflame.cli.main import run
 from blueflame.dispatch.state import fold_request
 from blueflame.journal.house import HouseJournal
+from blueflame.journal.journal import Journal
+from blueflame.model.event import OrchestratorStopped
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import Refusal, RequestQueued, RequestReceived, RequestRefused
 from blueflame.views.house import RequestRow, build_request_json
-from support.houses import OWNER, HouseStage
+from support.houses import OPENED, OWNER, HouseStage, make_served_repository
 from support.json_page import keys_in, table_keys
 
 REQUEST = IncomingRequest(source="test", key="1", sender=OWNER, at=1.0, text="Add a note", repository="shop")
@@ -47,6 +50,24 @@ def test_a_refused_request_ends_the_wait(stage: HouseStage, capsys: pytest.Captu
     assert run(["wait", "req-2", "--for", "gate"]) == ExitCode.REFUSED
     assert capsys.readouterr().out == "req-2: refused\n"
     assert run(["wait", "req-3"]) == ExitCode.USAGE
+
+
+def test_a_session_that_its_house_resumes_is_waited_for(
+    stage: HouseStage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between a killed process and the next one nothing runs it."""
+    repository = make_served_repository(stage.root / "shop")
+    monkeypatch.chdir(repository)
+    stopped = OrchestratorStopped(reason="stopped by a person")
+    with Journal.open(repository / ".blueflame" / "journal.db") as journal:
+        journal.append("ses-1", 0, [OPENED], 1.0)
+        journal.append("ses-2", 0, [replace(OPENED, session="ses-2"), stopped], 1.0)
+        journal.append("ses-3", 0, [replace(OPENED, session="ses-3", request_id="")], 1.0)
+    assert run(["wait", "ses-1", "--timeout", "1ms"]) == ExitCode.TIMED_OUT
+    assert "its house continues it" in capsys.readouterr().err
+    for session in ("ses-2", "ses-3"):
+        assert run(["wait", session, "--timeout", "1ms"]) == ExitCode.REFUSED
+        assert "continue it with 'blueflame resume'" in capsys.readouterr().err
 
 
 def test_every_key_of_a_request_is_documented(stage: HouseStage) -> None:

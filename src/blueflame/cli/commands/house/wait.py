@@ -45,7 +45,8 @@ def wait(*, what: str | None, until: str, timeout: str, config: Path | None, hou
             break
         if found.note != noted:
             noted = found.note
-            print_text(f"blueflame: {noted}" if noted else "blueflame: the house is running", err=True)
+            if noted:
+                print_text(f"blueflame: {noted}", err=True)
         if limit and time.monotonic() > ends:
             timed_out = True
             break
