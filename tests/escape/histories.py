@@ -30,13 +30,13 @@ BOMBS: tuple[Attack, ...] = (
     poison("bomb-wide", "resources", "one folder of 500,000 names", NAMES, "$FORGE wide 500000"),
     poison("bomb-wide-step", "resources", "the same, taken away by the next commit", NAMES, "$FORGE step wide 500000"),
     poison("bomb-wide-many", "resources", "ten such folders, which are a few kilobytes as differences", NAMES, "$FORGE wide 200000 10"),
-    poison("bomb-deep", "resources", "five thousand folders, each within the other", "the length of a path", "$FORGE deep 5000"),
+    poison("bomb-deep", "resources", "2,500 folders, each within the other", "the length of a path", "$FORGE deep 2500"),
     poison("bomb-files", "resources", "three files of 15 MB that are a few kilobytes when packed", "files are read one after the other", "$FORGE zeros 3 15"),
-    poison("bomb-header", "resources", "a header of 42 MB in a commit", "the size of a commit",
+    poison("bomb-header", "resources", "a header of 17 MB in a commit", "the size of a commit",
            "(printf 'tree %s\\nparent %s\\nauthor A <a@b> 1 +0000\\ncommitter A <a@b> 1 +0000\\nx-note ' $(git rev-parse 'HEAD^{tree}') $(git rev-parse HEAD); "
-           "head -c 42000000 /dev/zero | tr '\\0' x; printf '\\n\\nfeat(task-001): a\\n') > c; " + BRANCH + " $(git hash-object -t commit -w --literally c); rm c"),
-    poison("bomb-tag", "resources", "the branch names a tag of 42 MB", FSCK,
-           "(printf 'object %s\\ntype commit\\ntag t\\ntagger A <a@b> 1 +0000\\n\\n' $(git rev-parse HEAD); head -c 42000000 /dev/zero | tr '\\0' x) > t; "
+           "head -c 17000000 /dev/zero | tr '\\0' x; printf '\\n\\nfeat(task-001): a\\n') > c; " + BRANCH + " $(git hash-object -t commit -w --literally c); rm c"),
+    poison("bomb-tag", "resources", "the branch names a tag of 17 MB", FSCK,
+           "(printf 'object %s\\ntype commit\\ntag t\\ntagger A <a@b> 1 +0000\\n\\n' $(git rev-parse HEAD); head -c 17000000 /dev/zero | tr '\\0' x) > t; "
            'git hash-object -t tag -w --literally t > r; rm t; mv r ".git/$(cut -c6- .git/HEAD)"'),
 )  # fmt: skip
 
@@ -183,7 +183,7 @@ WORDS: tuple[Attack, ...] = (
     ),
     result("message-encoding", "tampering", "a message in an encoding that hides an escape sequence", "unsafe_message", "$FORGE headers 'encoding UTF-7\\n' 'a+ABs-[2Jb'", commit=False),
     result("message-42", "resources", "a message of 42 MB", "unsafe_message",
-           f"{WORK}(printf 'feat(task-001): a\\n\\n'; head -c 42000000 /dev/zero | tr '\\0' x) | git commit -q -F -", commit=False),
+           f"{WORK}(printf 'feat(task-001): a\\n\\n'; head -c 17000000 /dev/zero | tr '\\0' x) | git commit -q -F -", commit=False),
     result("message-author", "resources", "an author of 60,000 letters", "unsafe_message", f"{WORK}GIT_AUTHOR_NAME=$(head -c 60000 /dev/zero | tr '\\0' z) git commit -q -m 'feat(task-001): a'", commit=False),
     result("message-committer", "tampering", "a committer with a mark of direction", "unsafe_message", f"{WORK}GIT_COMMITTER_NAME=\"$(printf 'Ad\\342\\200\\256a')\" git commit -q -m 'feat(task-001): a'", commit=False),
 )  # fmt: skip
