@@ -109,8 +109,8 @@ class HouseTraffic:
     port: int
     dice: random.Random
     expected: dict[str, set[str]] = field(default_factory=dict)
+    sent: int = 0
     detached: int = 0
-    _number: int = 0
     _undelivered: list[int] = field(default_factory=list)  # issues whose call was not acknowledged
     _issues: list[dict[str, Any]] = field(default_factory=list)
     _tapped: set[int] = field(default_factory=set)
@@ -118,7 +118,7 @@ class HouseTraffic:
 
     def send_one(self) -> None:
         """Send something new through one of the sources, in turn, or make Telegram misbehave."""
-        self._number += 1
+        self.sent += 1
         ways: tuple[Callable[[int], None], ...] = (
             self._write_message,
             self._save_plan,
@@ -128,7 +128,7 @@ class HouseTraffic:
             self._label_issue,
             self._disturb_telegram,
         )
-        ways[self._number % len(ways)](self._number)
+        ways[self.sent % len(ways)](self.sent)
 
     def _expect(self, source: str, key: str) -> None:
         self.expected.setdefault(source, set()).add(key)
