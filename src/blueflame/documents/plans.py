@@ -142,7 +142,7 @@ def _build_record_fields(record: TaskRecord) -> dict[str, YamlValue]:
         "worktree": record.worktree,
         "branch": record.branch,
         "retry_count": record.retries,
-        "result": {"status": record.verdict, "notes": record.verdict_notes},
+        "result": {"status": record.verdict, "notes": record.verdict_notes if record.verdict else ""},
         "history": [_build_history_fields(entry) for entry in record.history],
     }
 

@@ -352,7 +352,7 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
         "fixes": asdict(session.fixes[record.task.id].work) if record.task.id in session.fixes else None,
         "base": result.base if result else None,
         "commit": result.sha if result else None,
-        "verdict": {"status": record.verdict, "notes": record.verdict_notes},
+        "verdict": {"status": record.verdict, "notes": record.verdict_notes if record.verdict else ""},
         "verdicts": [build_verdict_json(each) for each in record.verdicts],
         "checks": [
             pick(each, "name passed exit_code tests tests_before output")

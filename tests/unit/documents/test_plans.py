@@ -372,3 +372,10 @@ def test_a_task_file_has_the_promised_fields() -> None:
             }
         ],
     }
+
+
+def test_a_result_that_was_rejected_keeps_no_praise_of_its_review() -> None:
+    task = Task(**{**GOOD, "file_locks": ("pkg/",)})
+    record = TaskRecord(task=task, state=TaskState.REQUEUED, verdict_notes="Excellent work")
+    (listed,) = YAML(typ="safe", pure=True).load(format_tasks_file(SES, 3, [record]))["tasks"]
+    assert listed["result"] == {"status": None, "notes": ""}
