@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from blueflame.model.limits import SlotWait
+from blueflame.text.format import format_dollars
 
 WANT_SECONDS = 30.0  # an orchestrator that waits asks every few seconds; a want that is older is given up
 YOUNG_SECONDS = 60.0  # for so long an agent has not yet taken the memory that it will take
@@ -77,10 +78,9 @@ def decide_grant(want: Want, state: PoolState, limits: PoolLimits) -> Grant:
     """Decide whether a want gets a slot now. Those that rank before it get theirs first."""
     now = want.asked_at
     if limits.day_micro_usd:
-        used = state.day_micro_usd + sum(lease.micro_usd for lease in state.leases)
-        if used + want.micro_usd > limits.day_micro_usd:
-            reason = "the house's budget of the day is used up or reserved (pool.max_day_cost_usd)"
-            return Grant(False, reason, cause="money")
+        reserved = sum(lease.micro_usd for lease in state.leases)
+        if state.day_micro_usd + reserved + want.micro_usd > limits.day_micro_usd:
+            return Grant(False, _describe_money(want, state, limits), cause="money")
     others = [
         each for each in state.wants if each.attempt != want.attempt and _is_near(each.asked_at, now, WANT_SECONDS)
     ]
@@ -131,6 +131,14 @@ def _has_ad_hoc_slot(role: str, leases: Sequence[Lease], limits: PoolLimits, bef
     return taken.count(role) < limits.max_adhoc_per_type and len(taken) < limits.max_total_adhoc
 
 
+def _describe_money(want: Want, state: PoolState, limits: PoolLimits) -> str:
+    spent = f"{format_dollars(state.day_micro_usd)} of {format_dollars(limits.day_micro_usd)} are spent today"
+    if state.day_micro_usd + want.micro_usd <= limits.day_micro_usd:
+        return f"{spent}, and running agents may spend the rest (pool.max_day_cost_usd)"
+    needed = f"an agent may take {format_dollars(want.micro_usd)}"
+    return f"{spent}, and {needed}: it goes on tomorrow, or after a restart with a higher pool.max_day_cost_usd"
+
+
 def _describe_role(want: Want, leases: Sequence[Lease], limits: PoolLimits) -> str:
     at_work = _count([lease for lease in leases if not lease.ad_hoc], want.role)
     core = f"{at_work} of {limits.roles[want.role]} {want.role} agents work (pool.roles)"
@@ -149,17 +157,20 @@ def describe_wait(
         return None
     is_late = grant.cause == "money" or grant.ahead >= limits.max_queue_length
     for_role = grant.cause == "role"
+    is_spent = grant.cause == "money" and state.day_micro_usd + want.micro_usd > limits.day_micro_usd
+    usual = () if is_spent else sorted(durations.get(want.role, ()))  # no agent that ends makes room
     busy = [lease for lease in state.leases if not for_role or (lease.role == want.role and not lease.ad_hoc)]
     return SlotWait(
         subject=_find_subject(want.attempt),
         reason=grant.reason,
         project=_find_folder_name(want.repository),
         ahead=grant.ahead,
-        seconds=_estimate_wait(grant, busy, sorted(durations.get(want.role, ())), want.asked_at),
+        seconds=_estimate_wait(grant, busy, usual, want.asked_at),
         occupants=tuple(map(describe_occupant, busy)),
         is_late=is_late,
         may_spawn=for_role and is_late and decide_grant(replace(want, ad_hoc=True), state, limits).given,
         ad_hoc=want.ad_hoc,
+        for_money=grant.cause == "money",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 from blueflame.model.seat import ContextBudget
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
@@ -123,12 +124,14 @@ class SlotWait:
     is_late: bool = False  # so many wait before it that people should know
     may_spawn: bool = False  # an ad hoc agent could start now, beside those of its role
     ad_hoc: bool = False  # it may be one
+    for_money: bool = False  # it waits for the budget of the day
 
     @property
     def queue(self) -> str:
         """`about 15 min, 1 task ahead`"""
         tasks = "1 task" if self.ahead == 1 else f"{self.ahead} tasks"
-        about = f"about {max(1, round(self.seconds / 60))} min" if self.seconds is not None else ""
+        is_known = self.seconds is not None and isfinite(self.seconds)
+        about = f"about {max(1, round((self.seconds or 0.0) / 60))} min" if is_known else ""
         return ", ".join(part for part in (about, f"{tasks} ahead" if self.ahead else "next in the queue") if part)
 
 

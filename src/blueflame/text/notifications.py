@@ -179,8 +179,9 @@ def _describe_runtime_parked(_session: Session, event: happened.RuntimeParked) -
 
 def _describe_slot_awaited(_session: Session, event: happened.SlotAwaited) -> Iterator[NotificationText]:
     if event.wait is not None and event.wait.is_late and not event.wait.may_spawn:  # else a gate asks
-        words = f"{event.wait.subject} waits for a {event.role} agent: {event.wait.queue}. {event.wait.reason}"
-        yield PARKED, words, "blueflame status --house", ""
+        queue = "" if event.wait.for_money else f"{event.wait.queue}. "
+        words = f"{event.wait.subject} waits for a {event.role} agent: {queue}{event.wait.reason}"
+        yield BUDGET if event.wait.for_money else PARKED, words, "blueflame status --house", ""
 
 
 def _describe_budget_warned(_session: Session, event: happened.BudgetWarned) -> Iterator[NotificationText]:

@@ -90,7 +90,18 @@ def test_the_budget_of_the_day_counts_what_running_agents_may_spend() -> None:
     state = PoolState(leases=[lease("a", usd=3_000_000)], wants=[], day_micro_usd=6_000_000)
     limits = PoolLimits(agents=9, day_micro_usd=10_000_000)
     assert decide_grant(replace(want("b"), micro_usd=1_000_000), state, limits).given
-    assert "budget of the day" in decide_grant(replace(want("b"), micro_usd=1_000_001), state, limits).reason
+    reserved = describe_wait(replace(want("b"), micro_usd=1_000_001), state, limits, {"worker": [60.0]})
+    assert reserved is not None
+    assert reserved.reason.startswith("$6.00 of $10.00 are spent today, and running agents may spend the rest")
+
+
+def test_a_spent_day_says_when_it_goes_on_and_estimates_nothing() -> None:
+    state = PoolState(leases=[lease("a")], wants=[], day_micro_usd=9_500_000)
+    limits = PoolLimits(agents=9, day_micro_usd=10_000_000)
+    wait = describe_wait(replace(want("b"), micro_usd=1_000_000), state, limits, {"worker": [60.0]})
+    assert wait is not None
+    assert (wait.seconds, wait.for_money, wait.is_late) == (None, True, True)
+    assert "$9.50 of $10.00 are spent today, and an agent may take $1.00: it goes on tomorrow" in wait.reason
 
 
 def test_the_wait_is_estimated_by_what_agents_of_the_role_usually_take() -> None:
