@@ -100,7 +100,8 @@ def test_every_judgement_is_in_one_step_of_the_curve(said: list[tuple[float, boo
     sessions = [record(judge(confidence), FORMED, LANDS if lands else REJECTED) for confidence, lands in said]
     (row,) = build_calibration(sessions)
     assert sum(step.count for step in row.curve) == row.count == len(said)
-    assert all(step.low <= step.confidence <= step.high for step in row.curve)
+    # a mean of floats may be rounded over the edge of its step
+    assert all(step.low - 1e-9 <= step.confidence <= step.high + 1e-9 for step in row.curve)
     assert (BOUNDS[0], BOUNDS[-1]) == (0.0, 1.0)
 
 
