@@ -404,12 +404,10 @@ def test_no_text_at_all_causes_anything_but_a_clear_refusal(text: str) -> None:
         assert isinstance(error, ConfigError)
 
 
+KEY_NAMES = st.deferred(lambda: st.sampled_from([key.path[-1] for key in iter_keys()]))  # slow to list: not at import
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([k.path[-1] for k in iter_keys()]), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEY_NAMES, inner, max_size=4),
     max_leaves=8,
 )
 
