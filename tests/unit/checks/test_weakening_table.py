@@ -302,14 +302,13 @@ def report(path: str, old: str, new: str) -> list[str]:
     return [f"{each.kind}: {each.words} {each.lines}" for each in found]
 
 
-@pytest.mark.parametrize("way", WEAKER)
-def test_a_way_to_be_green_without_checking_is_reported(way: str) -> None:
-    assert report(*WEAKER[way])
+def test_a_way_to_be_green_without_checking_is_reported() -> None:
+    assert [way for way, row in WEAKER.items() if not report(*row)] == []
 
 
-@pytest.mark.parametrize("edit", HONEST)
-def test_an_honest_edit_is_not_reported(edit: str) -> None:
-    assert report(*HONEST[edit]) == []
+def test_an_honest_edit_is_not_reported() -> None:
+    reported = {edit: report(*row) for edit, row in HONEST.items()}
+    assert {edit: lines for edit, lines in reported.items() if lines != []} == {}
 
 
 def test_the_tables_are_large() -> None:

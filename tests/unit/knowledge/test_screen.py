@@ -186,29 +186,34 @@ def test_there_are_enough_cases() -> None:
     assert len(set(HONEST)) >= 20
 
 
-@pytest.mark.parametrize(("text", "rule"), POISONED, ids=[f"{rule}-{text[:40]!r}" for text, rule in POISONED])
-def test_a_poisoned_entry_is_refused(text: str, rule: str) -> None:
-    found = screen_text(text)
-    assert isinstance(found, Refusal), found
-    assert found.rule == rule
-    assert not text or text[:30] not in found.reason
+def test_a_poisoned_entry_is_refused() -> None:
+    assert [(text, judge(text)) for text, _rule in POISONED] == POISONED
 
 
-@pytest.mark.parametrize("text", HONEST)
-def test_an_honest_entry_passes_unchanged(text: str) -> None:
-    found = screen_text(text)
-    assert isinstance(found, Passed), found
-    assert found.text == text.replace("\u200d", "")
+def test_a_refusal_does_not_quote_the_entry() -> None:
+    found = [(text, screen_text(text)) for text, _rule in POISONED if text]
+    assert [text for text, answer in found if isinstance(answer, Refusal) and text[:30] in answer.reason] == []
 
 
-@pytest.mark.parametrize("text", HONEST)
-def test_an_honest_entry_stays_honest_inside_a_longer_one(text: str) -> None:
-    assert isinstance(screen_text(f"In this repository the following holds. {text} That was seen twice."), Passed)
+def test_an_honest_entry_passes_unchanged() -> None:
+    found = [(text, screen_text(text)) for text in HONEST]
+    unchanged = [text for text, answer in found if isinstance(answer, Passed) and answer.text == drop_joiners(text)]
+    assert unchanged == list(HONEST)
 
 
-@pytest.mark.parametrize(("text", "rule"), [each for each in POISONED if each[1] not in ("size", "empty", "role")])
-def test_honest_words_around_it_do_not_hide_a_poisoned_entry(text: str, rule: str) -> None:
-    assert judge(f"The tests of the parser are slow. {text} The rest is as it was.") != "passed"
+def drop_joiners(text: str) -> str:
+    return text.replace("\u200d", "")
+
+
+def test_an_honest_entry_stays_honest_inside_a_longer_one() -> None:
+    longer = [f"In this repository the following holds. {text} That was seen twice." for text in HONEST]
+    assert [text for text in longer if judge(text) != "passed"] == []
+
+
+def test_honest_words_around_it_do_not_hide_a_poisoned_entry() -> None:
+    inside = [text for text, rule in POISONED if rule not in ("size", "empty", "role")]
+    around = [f"The tests of the parser are slow. {text} The rest is as it was." for text in inside]
+    assert [text for text in around if judge(text) == "passed"] == []
 
 
 def test_a_long_entry_is_cut_and_says_so() -> None:

@@ -303,17 +303,19 @@ READS = [
 
 
 @pytest.mark.parametrize(("tool", "key"), [("Read", "file_path"), ("LS", "path"), ("NotebookRead", "notebook_path")])
-@pytest.mark.parametrize(("path", "rule"), READS, ids=[repr(path)[:60] for path, _ in READS])
-def test_a_forbidden_read_is_refused(worktree: TrapWorktree, tool: str, key: str, path: str, rule: str) -> None:
-    answer = worktree.call(tool, {key: path}, worktree.policy)
-    assert (answer.allowed, answer.rule) == (False, rule), answer
+def test_a_forbidden_read_is_refused(worktree: TrapWorktree, tool: str, key: str) -> None:
+    answers = [(path, worktree.call(tool, {key: path}, worktree.policy)) for path, _ in READS]
+    assert [(path, answer.allowed, answer.rule) for path, answer in answers] == [
+        (path, False, rule) for path, rule in READS
+    ]
 
 
-@pytest.mark.parametrize(("path", "rule"), READS, ids=[repr(path)[:60] for path, _ in READS])
 @pytest.mark.parametrize("tool", ["Grep", "Glob"])
-def test_a_search_of_a_forbidden_path_is_refused(worktree: TrapWorktree, tool: str, path: str, rule: str) -> None:
-    answer = worktree.ask(tool, pattern="*", path=path)
-    assert (answer.allowed, answer.rule) == (False, rule), answer
+def test_a_search_of_a_forbidden_path_is_refused(worktree: TrapWorktree, tool: str) -> None:
+    answers = [(path, worktree.ask(tool, pattern="*", path=path)) for path, _ in READS]
+    assert [(path, answer.allowed, answer.rule) for path, answer in answers] == [
+        (path, False, rule) for path, rule in READS
+    ]
 
 
 GLOBS = [
@@ -366,20 +368,20 @@ GLOBS = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "rule"), GLOBS, ids=[repr(pattern)[:60] for pattern, _ in GLOBS])
-def test_a_glob_that_leaves_the_worktree_or_aims_at_blocked_files_is_refused(
-    worktree: TrapWorktree, pattern: str, rule: str
-) -> None:
-    answer = worktree.ask("Glob", pattern=pattern)
-    assert (answer.allowed, answer.rule) == (False, rule), answer
+def test_a_glob_that_leaves_the_worktree_or_aims_at_blocked_files_is_refused(worktree: TrapWorktree) -> None:
+    answers = [(pattern, worktree.ask("Glob", pattern=pattern)) for pattern, _ in GLOBS]
+    assert [(pattern, answer.allowed, answer.rule) for pattern, answer in answers] == [
+        (pattern, False, rule) for pattern, rule in GLOBS
+    ]
 
 
 FILTERS = [pattern for pattern, rule in GLOBS if rule == BLOCKED and not pattern.startswith("$")]
 
 
-@pytest.mark.parametrize("pattern", [*FILTERS, "*.py .env", "*.py,.env", "!x .env*", "/.env"])
-def test_grep_is_not_narrowed_down_to_the_blocked(worktree: TrapWorktree, pattern: str) -> None:
-    assert worktree.ask("Grep", pattern="API", glob=pattern).rule == BLOCKED
+def test_grep_is_not_narrowed_down_to_the_blocked(worktree: TrapWorktree) -> None:
+    patterns = [*FILTERS, "*.py .env", "*.py,.env", "!x .env*", "/.env"]
+    rules = {pattern: worktree.ask("Grep", pattern="API", glob=pattern).rule for pattern in patterns}
+    assert {pattern: rule for pattern, rule in rules.items() if rule != BLOCKED} == {}
 
 
 @pytest.mark.parametrize(
@@ -436,7 +438,7 @@ def test_relative_paths_are_taken_from_where_the_agent_stands(worktree: TrapWork
     assert worktree.ask("Glob", pattern="../../../*", cwd="$WT/src/deep").rule == OUT
 
 
-HONEST = [
+HONEST: list[tuple[str, Mapping[str, object]]] = [
     ("Write", {"file_path": "src/new.py", "content": "x = 1\n"}),
     ("Write", {"file_path": "$WT/src/new/package/__init__.py", "content": ""}),
     ("Write", {"file_path": "tests/test_app.py", "content": ""}),
@@ -494,10 +496,9 @@ HONEST = [
 
 
 @pytest.mark.verification(12)
-@pytest.mark.parametrize(("tool", "given"), HONEST, ids=[f"{tool} {given!r}"[:70] for tool, given in HONEST])
-def test_an_honest_call_gets_through(worktree: TrapWorktree, tool: str, given: dict[str, Any]) -> None:
-    answer = worktree.call(tool, given, worktree.policy)
-    assert answer.allowed, answer
+def test_an_honest_call_gets_through(worktree: TrapWorktree) -> None:
+    answers = [(tool, given, worktree.call(tool, given, worktree.policy)) for tool, given in HONEST]
+    assert [row for row in answers if not row[2].allowed] == []
 
 
 def replace_paths(*, allowed: tuple[str, ...] = ("src/**",), blocked: tuple[str, ...] = ()) -> PermissionSettings:
