@@ -173,9 +173,15 @@ def find_model(task: Task, role: str, duty: Duty, limits: Limits) -> str:
     return chosen or limits.get_model(role)
 
 
+def _find_output_price(model: str) -> int:
+    """A short name, such as opus, is the newest model of its family, which the table lists first; 0 if unknown."""
+    rows = build_listed_rows()
+    return next((row.output for row in rows if row.matches(model) or row.model.startswith(f"*claude-{model}-")), 0)
+
+
 def _compare_prices(model: str, usual: str) -> float:
     """1 for models whose price is not known: then nothing is known about the difference."""
-    prices = [next((row.output for row in build_listed_rows() if row.matches(name)), 0) for name in (model, usual)]
+    prices = [_find_output_price(name) for name in (model, usual)]
     return prices[0] / prices[1] if model != usual and all(prices) else 1.0
 
 

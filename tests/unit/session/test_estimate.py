@@ -83,3 +83,10 @@ def test_a_task_with_a_dearer_model_costs_more() -> None:
     costs = (estimate_cost([replace(task("a"), model=model)], limits) for model in models)
     usual, dearer, unknown = (next(role.low for role in cost.roles if role.role == "worker") for cost in costs)
     assert dearer > usual == unknown
+
+
+def test_so_does_one_with_the_short_name_of_a_dearer_model() -> None:
+    limits = Limits(role_models={"worker": "sonnet"})
+    costs = (estimate_cost([replace(task("a"), model=model)], limits) for model in ("haiku", None, "opus"))
+    cheaper, usual, dearer = (next(role.low for role in cost.roles if role.role == "worker") for cost in costs)
+    assert cheaper < usual < dearer
