@@ -216,7 +216,8 @@ class HouseLoop:
                 record.id, SessionStopped(reason=f"{why}; look at 'blueflame log', then 'blueflame resume'")
             )
         elif not self._is_held(repository.name):
-            await self._start(repository, record)
+            # after a crash of the house it is not known whether the last process was started: it does not count
+            await self._start(repository, record, again=command is None and bool(record.starts))
 
     # --- starting -------------------------------------------------------------------------------------------------
 
@@ -260,13 +261,16 @@ class HouseLoop:
         owner = repository.watch(repository.unfinished).request_id
         return bool(owner) and owner not in self.core.state.requests
 
-    async def _start(self, repository: WatchedRepository, record: RequestRecord) -> None:
-        """Start the process that opens or continues its session; what stands against it holds the repository."""
+    async def _start(self, repository: WatchedRepository, record: RequestRecord, *, again: bool = False) -> None:
+        """Start the process that opens or continues its session; what stands against it holds the repository.
+
+        `again`: it was intended before.
+        """
         now = self.core.clock.now()
-        if record.state is not RequestState.STARTING and repository.name not in self.holds:
+        if not again and record.state is not RequestState.STARTING and repository.name not in self.holds:
             self.core.record(record.id, StartIntended(resumes=record.session))
         fresh = not record.session and bool(repository.unfinished)
-        files = write_request_files(self.core.paths, record.id, record.request)
+        files = None if record.session else write_request_files(self.core.paths, record.id, record.request)
         try:
             project = repository.open_project()
             repository.command = await asyncio.to_thread(

@@ -43,11 +43,11 @@ def _list_request_files(paths: HousePaths, name: str) -> tuple[Path, Path]:
 
 
 def start_session(
-    project: Project, record: RequestRecord, files: RequestFiles, *, environ: Mapping[str, str], fresh: bool
+    project: Project, record: RequestRecord, files: RequestFiles | None, *, environ: Mapping[str, str], fresh: bool
 ) -> BackgroundCommand:
-    """Open the session of a request, or continue it. `fresh`: an unfinished session there is abandoned."""
+    """Open the session of a request; without files continue it. `fresh`: an unfinished one there is abandoned."""
     assert project.settings is not None  # a configuration that cannot be read is not the request's fault: raise it here
-    if record.session:
+    if files is None:
         return start_command(project, "resume", record.session, "--quiet", environ=environ)
     words = [
         f"--request-id={record.id}",

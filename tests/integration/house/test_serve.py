@@ -21,6 +21,7 @@ from blueflame.house.desk import HouseDesk
 from blueflame.house.loop import HouseLoop
 from blueflame.house.serve import ServeOptions, hold_house, serve_house
 from blueflame.journal.house import HouseJournal
+from blueflame.journal.journal import Journal
 from blueflame.model.house.arrival import IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (
     AnswerSettled,
@@ -33,14 +34,16 @@ from blueflame.model.house.event import (
     RequestReceived,
     RequestRefused,
     RequestState,
+    SessionFound,
     StartFailed,
     StartIntended,
 )
 from blueflame.system.flock import read_lock_holder
+from blueflame.system.layout import StatePaths
 from blueflame.system.process import start_background
 from blueflame.testing.clock import FakeClock
 from support.disks import fill, mounted
-from support.houses import OWNER, HouseStage, make_house, make_served_repository
+from support.houses import OPENED, OWNER, HouseStage, make_house, make_served_repository
 from support.repositories import run_git
 
 BOB = Sender(name="bob", trust=Trust.MEMBER, address="telegram:7")
@@ -241,6 +244,24 @@ def test_a_request_is_not_refused_for_a_configuration_that_broke_while_it_starte
         repository.command, repository.started = BackgroundCommand(process, tmp_path / "log", 0), "req-1"
         asyncio.run(loop.step())
         assert isinstance(journal.read_stream("req-1")[-1].event, last)
+
+
+def test_a_house_that_is_killed_while_it_resumes_a_session_does_not_give_it_up(tmp_path: Path) -> None:
+    config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
+    with Journal.open(StatePaths(tmp_path / "shop").journal) as sessions:
+        sessions.append("ses-1", 0, [OPENED], 1.0)
+    config.write_text("{")  # no process is started
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    request = IncomingRequest(source="test", key="1", sender=OWNER, at=0.0, text="Add a note", repository="shop")
+    begun = (RequestReceived(request=request, repository="shop"), RequestQueued(), StartIntended())
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in (*begun, SessionFound(session="ses-1"))], 0.0)
+        loaded = load_house(stage.paths.config)
+        for _ in range(7):  # lives of the house
+            loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+            asyncio.run(loop.step())
+        assert loop.core.state.requests["req-1"].state is RequestState.RUNNING
 
 
 async def _take_turns(number: int) -> None:

@@ -37,7 +37,8 @@ class RequestLimitSettings(Section):
     requests_per_hour: int = Field(default=30, ge=1, le=100_000)
     """How many requests of one sender are accepted within an hour; the others are refused, with this reason."""
     queue_length: int = Field(default=50, ge=1, le=10_000)
-    """How many requests may wait for one repository; the others are refused, with this reason."""
+    """How many requests may wait for one repository; the others are refused, with this reason. What no owner has
+    approved does not count for senders who are trusted more."""
     sessions: int = Field(default=4, ge=1, le=1_000)
     """How many sessions run at once, over all repositories."""
 
