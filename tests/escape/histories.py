@@ -182,7 +182,7 @@ WORDS: tuple[Attack, ...] = (
         )
     ),
     result("message-encoding", "tampering", "a message in an encoding that hides an escape sequence", "unsafe_message", "$FORGE headers 'encoding UTF-7\\n' 'a+ABs-[2Jb'", commit=False),
-    result("message-42", "resources", "a message of 42 MB", "unsafe_message",
+    result("message-long", "resources", "a message of 17 MB", "unsafe_message",
            f"{WORK}(printf 'feat(task-001): a\\n\\n'; head -c 17000000 /dev/zero | tr '\\0' x) | git commit -q -F -", commit=False),
     result("message-author", "resources", "an author of 60,000 letters", "unsafe_message", f"{WORK}GIT_AUTHOR_NAME=$(head -c 60000 /dev/zero | tr '\\0' z) git commit -q -m 'feat(task-001): a'", commit=False),
     result("message-committer", "tampering", "a committer with a mark of direction", "unsafe_message", f"{WORK}GIT_COMMITTER_NAME=\"$(printf 'Ad\\342\\200\\256a')\" git commit -q -m 'feat(task-001): a'", commit=False),
