@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from blueflame.dispatch.state import fold_request
-from blueflame.house.client import HouseClient
+from blueflame.dispatch.state import fold_request, replay_house
+from blueflame.house.client import HouseClient, open_house
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.house import HouseJournal
-from blueflame.model.errors import Refused, UsageError
+from blueflame.model.errors import BlueFlameError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.house.event import RequestState
 from blueflame.orchestrator.project import Project
@@ -50,6 +52,17 @@ def _find_code(project: Project, session: str) -> ExitCode:
     with open_journal(project) as journal:
         found = load_session(journal, session)
     return choose_exit_code(found.outcome, all_landed=bool(found.tasks) and found.all_finished)
+
+
+def find_own_request(project: Project, house: Path | None) -> str | None:
+    """The newest open request that the person at this terminal made for the repository, if it is served."""
+    with suppress(BlueFlameError):
+        client = open_house(house)
+        name, me = client.find_repository(project.config), client.sender.address
+        with HouseJournal.open_read_only(client.paths.journal) as journal:
+            found = replay_house(journal.read_open_streams()).list_of(name)
+        return next((each.id for each in reversed(found) if each.request.sender.address == me), None)
+    return None
 
 
 def watch_request(client: HouseClient, request: str) -> Callable[[], Waited]:

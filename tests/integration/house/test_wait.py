@@ -70,6 +70,18 @@ def test_a_session_that_its_house_resumes_is_waited_for(
         assert "continue it with 'blueflame resume'" in capsys.readouterr().err
 
 
+def test_without_a_name_the_open_request_of_this_person_is_waited_for(
+    stage: HouseStage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(make_served_repository(stage.root / "shop"))
+    monkeypatch.setenv("LOGNAME", "alice")
+    assert run(["wait", "--timeout", "1ms"]) == ExitCode.TIMED_OUT
+    assert "still queued" in capsys.readouterr().err
+    monkeypatch.setenv("LOGNAME", "bob")
+    assert run(["wait", "--timeout", "1ms"]) == ExitCode.USAGE
+    assert "nothing has been run" in capsys.readouterr().err
+
+
 def test_every_key_of_a_request_is_documented(stage: HouseStage) -> None:
     with HouseJournal.open_read_only(stage.paths.journal) as journal:
         record = fold_request(journal.read_stream("req-1"))

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from blueflame.house.wait import Waited
 
 POLL_SECONDS = 0.2
+WHAT_HELP = "A request of the house or a session [default: your open request here, else the newest session]."
 
 
 @click.command()
-@click.argument("what", required=False, help="A request of the house or a session [default: the newest session here].")
+@click.argument("what", required=False, help=WHAT_HELP)
 @click.option("--for", "until", type=click.Choice(["end", "gate"]), default="end", show_default=True, help="For what.")
 @click.option("--timeout", default="0s", show_default=True, help="At most so long, such as 10m; 0s: without limit.")
 @config_option
@@ -37,6 +38,7 @@ def wait(*, what: str | None, until: str, timeout: str, config: Path | None, hou
         limit = parse_duration(timeout)
     except InvalidValue as error:
         raise UsageError(f"--timeout: {timeout!r} {error}") from error
+    what = what or _find_own_request(config, house)
     look = _watch_request(what, house) if what and what.startswith("req-") else _watch_session(what, config)
     ends, noted, timed_out = time.monotonic() + limit, "", False
     while True:
@@ -66,6 +68,12 @@ def _watch_session(what: str | None, config: Path | None) -> Callable[[], Waited
     from blueflame.house.wait import watch_session
 
     return watch_session(open_project(config), what)
+
+
+def _find_own_request(config: Path | None, house: Path | None) -> str | None:
+    from blueflame.house.wait import find_own_request
+
+    return find_own_request(open_project(config), house)
 
 
 def _watch_request(request: str, house: Path | None) -> Callable[[], Waited]:
