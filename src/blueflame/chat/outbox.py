@@ -80,10 +80,11 @@ class Outbox:
         self._last = max((int(key.split(":")[1]) for key in self._waiting), default=0)
         self._free_at: dict[int, float] = {}  # by the monotonic clock
         self.closed: set[int] = set()  # chats that refuse the bot; tried again when one writes, or after a restart
+        self._refused: set[str] = set()  # keys of messages that Telegram does not take; tried again after a restart
         self._changed = asyncio.Event()
 
     def has(self, key: str) -> bool:
-        return key in self.sent or any(each.key == key for each in self._waiting.values())
+        return key in self.sent or key in self._refused or any(each.key == key for each in self._waiting.values())
 
     def find_waiting(self, prefix: str) -> list[Outgoing]:
         return [each for each in self._waiting.values() if each.key.startswith(prefix)]
@@ -168,6 +169,7 @@ class Outbox:
                     self._settle(found, None)
             except MessageRefused as error:
                 self._warn(f"a message to chat {chat} was left out: {error}")
+                self._refused.add(found[1].key)
                 self._settle(found, None)
             except TelegramFailed as error:
                 self._warn(str(error))

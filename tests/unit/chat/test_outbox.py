@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
-from blueflame.chat.client import ChatClosed, TelegramClient
+from blueflame.chat.client import ChatClosed, MessageRefused, TelegramClient
 from blueflame.chat.outbox import MAX_MISSED, Outbox, Outgoing
 from blueflame.system.clock import SystemClock
 
@@ -101,3 +101,32 @@ def test_a_person_who_blocked_the_bot_reads_what_they_missed_when_they_write_aga
     sent = asyncio.run(story())
     assert sent == [str(n) for n in range(MAX_MISSED + 2)][-len(sent) :]
     assert len(sent) == MAX_MISSED + 1
+
+
+class RefusingClient:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def send(self, _chat: int, _text: str, **_more: object) -> int:
+        self.calls += 1
+        raise MessageRefused("Bad Request: BUTTON_DATA_INVALID")
+
+
+def test_a_message_that_telegram_refuses_is_warned_of_and_not_sent_again() -> None:
+    """A gate is asked as long as no message of it is known: it would be sent for ever."""
+
+    async def story() -> tuple[int, int]:
+        warnings: list[str] = []
+        client = RefusingClient()
+        outbox = Outbox("telegram", Notes(), InstantClock(), read_nothing, warnings.append)
+        sending = asyncio.create_task(outbox.keep_sending(cast("TelegramClient", client)))
+        for _tick in range(3):
+            outbox.post([Outgoing(key="ask:1", chat=1, text="one", kept=True)])
+            while outbox.find_waiting("ask:1"):
+                await asyncio.sleep(0)
+        sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+        return client.calls, len(warnings)
+
+    assert asyncio.run(story()) == (1, 1)
