@@ -49,8 +49,8 @@ class HouseDesk:
     ) -> None:
         """`notes`: what a face has to remember, as with `write_notes`, in the same transaction."""
         self.journal.receive(source, arrivals, cursor=cursor, notes=notes)
-        self._warned.pop(source, None)
         if arrivals:
+            self._warned.pop(source, None)  # it works again
             self._wake()
 
     def is_open(self, source: str, key: str) -> bool:
