@@ -149,7 +149,10 @@ def _measure_growth(path: Path) -> Iterator[Figure]:
         yield Figure(name=f"{each} of the second tenth: {name}", value=first / tenth, unit=unit)
         yield Figure(name=f"{each} of the last tenth: {name}", value=last / tenth, unit=unit)
         yield Figure(
-            name=f"{each}: {name}, last over second tenth", value=last / (first or last), unit="x", aim=MAX_GROWTH
+            name=f"{each}: {name}, last over second tenth",
+            value=last / first if first else 1.0,
+            unit="x",
+            aim=MAX_GROWTH,
         )
     most, packs = max(reading.loose_refs for reading in readings), len([*path.glob(".git/objects/pack/*.pack")])
     yield Figure(name=f"{MANY_TASKS} tasks: most loose refs at once", value=most, aim=MAX_LOOSE_REFS)
