@@ -24,6 +24,17 @@ def mounted(place: Path, megabytes: int, *, files: int = 10_000) -> Iterator[Non
 
 
 @contextmanager
+def bound(folder: Path, place: Path) -> Iterator[None]:
+    """The folder at `place` too."""
+    place.mkdir(parents=True, exist_ok=True)
+    _mount("--bind", str(folder), str(place))
+    try:
+        yield
+    finally:
+        _unmount(place)
+
+
+@contextmanager
 def read_only(folder: Path) -> Iterator[None]:
     """For root by a mount: what is open for writing already stays so."""
     if os.geteuid() != 0:

@@ -100,6 +100,7 @@ def _set_up_namespaces(plan: ExecPlan) -> None:
     if plan.user is not None:
         namespace.map_user(*plan.user)
         die_with_parent()  # a change of credentials may clear it
+    namespace.mount_proc()
     if plan.ports is None or plan.control is None:
         return
     namespace.bring_up_loopback()

@@ -2,7 +2,7 @@
 
 When bubblewrap is killed in its first milliseconds, its child hangs for ever or runs the payload. So bubblewrap itself
 is the first process of a pid namespace, created in the same call as the process: when it dies, the kernel kills
-everything inside.
+everything inside. It has a mount namespace as well, with the /proc of that pid namespace.
 
 The network namespace is created in the same call. Before the child executes bubblewrap it brings up the loopback
 device, listens, and sends the listening sockets to the warden. So the listeners exist before the sandbox starts, and no
@@ -27,7 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 0x2, 0x4, 0x8, 0x4000, 0x80000
 CLONE_SYSCALLS = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "ppc64le": 120, "armv7l": 120, "i686": 120}
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 BACKLOG = 128
@@ -39,7 +40,7 @@ def fork_into_namespaces(*, net: bool) -> tuple[int, bool]:
 
     Python's own precautions around a fork are for threads; a warden has one.
     """
-    flags = CLONE_NEWPID | (CLONE_NEWNET if net else 0)
+    flags = CLONE_NEWNS | CLONE_NEWPID | (CLONE_NEWNET if net else 0)
     if os.geteuid() == 0:
         pid = _call_clone(flags)
         if pid >= 0:
@@ -74,6 +75,18 @@ def map_user(uid: int, gid: int) -> None:
         write_file("/proc/self/setgroups", "deny")
     write_file("/proc/self/uid_map", f"{uid} {uid} 1")
     write_file("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def mount_proc() -> None:
+    """Mount the /proc of the new pid namespace, in the child, and for it only.
+
+    Bubblewrap opens /proc/2: its own child, by its number inside. In the /proc of the warden that is another process,
+    or in a container often none. Where the mount is forbidden, the one of the warden stays.
+    """
+    mount = ctypes.CDLL(None).mount
+    mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+    if mount(None, b"/", None, MS_REC | MS_SLAVE, None) == 0:
+        mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
 
 
 def bring_up_loopback() -> None:

@@ -28,6 +28,7 @@ from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.telemetry.audit import Audit
 from escape.boxing import as_user, interpreter, ordinary_user, python_path
 from support.command_line import MAIN
+from support.disks import bound
 from support.sandboxes import needs_sandbox
 
 pytestmark = needs_sandbox
@@ -181,10 +182,18 @@ def test_a_box_full_of_holes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return replace(box, network=Network.HOST, seccomp=False, environment=leaked)
 
     guards = examine(pierced)
-    expected = {"files outside", "writes outside", "history", "home", "environment", "other processes", "network"}
+    expected = {"files outside", "writes outside", "history", "home", "environment", "network"}
     expected |= {"sockets", "system folders", "system calls", "kernel settings", "audit log", "gateway"}
     assert expected <= fallen(guards), [guard for guard in guards.table if guard.name in expected - fallen(guards)]
     assert not list(Path("/dev/shm").glob("blueflame-*")), "what came out of the holes is cleared up"
+
+
+def test_the_processes_of_the_machine_in_the_box_are_seen(tmp_path: Path) -> None:
+    """The /proc around the sandbox has none of them: that of the machine has to come from elsewhere."""
+    with bound(Path("/proc"), tmp_path / "proc"):
+        hole = Mount(kind=MountKind.RW, source=str(tmp_path / "proc"), target="/proc")
+        guards = examine(lambda site, wanted: with_mounts(build_sandbox(site, wanted), hole))
+    assert "other processes" in fallen(guards)
 
 
 def test_without_walls_nothing_is_tried_that_needs_them() -> None:

@@ -71,6 +71,19 @@ def test_an_agent_runs_in_its_sandbox(who: SystemUser, folder: Path, net: str) -
     assert ended["left_running"] == []
 
 
+def test_an_agent_runs_in_a_container_in_which_no_process_has_number_2(folder: Path) -> None:
+    """Bubblewrap looks for its child by that number, which it has in the pid namespace of bubblewrap."""
+    find_user("ourselves")
+    write_sandboxed_launch(folder, "sh", "-c", "exit 3")
+    warden = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(ROOT), str(folder)]
+    container = ["unshare", "-Urpf" if os.geteuid() else "-pf", "--mount-proc", "sh", "-c", 'true & wait; "$@"', "sh"]
+
+    subprocess.run([*container, *warden], check=False)
+
+    ended = read_outcome(folder)
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 3)
+
+
 def test_code_that_an_agent_runs_cannot_write_to_its_output(who: SystemUser, folder: Path) -> None:
     """Such a line would be read as the agent's own: its verdict, or what it cost."""
     forge = "for each in /proc/[0-9]*/fd/[12]; do echo forged > $each; done"
