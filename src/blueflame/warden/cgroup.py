@@ -5,7 +5,7 @@ to or below our own, never above it: limits that hold for us still hold for the 
 attempt's folder first, so that a later warden can remove what a killed one left.
 """
 
-# ruff: noqa: PTH102, PTH106, PTH110, PTH119, PTH120, PTH208 (pathlib costs 10 ms)
+# ruff: noqa: PTH102, PTH106, PTH110, PTH116, PTH119, PTH120, PTH208 (pathlib costs 10 ms)
 from __future__ import annotations
 
 import os
@@ -115,7 +115,8 @@ def create_cgroup(attempt: str, *, memory_mb: int, processes: int, folder: str =
     found = find_parents(tuple(limits))
     for place in found:
         remove_abandoned_cgroups(place.path)
-    paths = tuple(f"{place.path}/{format_group_name(attempt, folder)}-{os.getpid()}" for place in found)
+    end = f"{os.getpid()}.{_find_pid_namespace()}" if found else ""
+    paths = tuple(f"{place.path}/{format_group_name(attempt, folder)}-{end}" for place in found)
     if folder and found:
         write_json(f"{folder}/{GROUPS_FILE}", {"paths": paths})
     held: dict[str, str] = {}
@@ -198,13 +199,20 @@ def find_leftover_cgroups(folder: str) -> tuple[str, ...]:
 
 
 def remove_abandoned_cgroups(place: str) -> None:
-    """Remove empty groups whose warden is gone."""
+    """Remove empty groups whose warden is gone. Those of another container have pids that mean nothing here."""
     with suppress(OSError):
+        ours = _find_pid_namespace()
         for name in sorted(os.listdir(place)):
-            maker = name.rpartition("-")[2]
-            if name.startswith(GROUP_PREFIX) and maker.isdigit() and not os.path.exists(f"/proc/{maker}"):
+            pid, _, space = name.rpartition("-")[2].partition(".")
+            if not name.startswith(GROUP_PREFIX) or not pid.isdigit() or space not in ("", ours):
+                continue
+            if not os.path.exists(f"/proc/{pid}"):
                 with suppress(OSError):  # not empty
                     os.rmdir(f"{place}/{name}")
+
+
+def _find_pid_namespace() -> str:
+    return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def list_members(paths: tuple[str, ...]) -> set[int]:

@@ -261,13 +261,16 @@ def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tup
 
 def test_groups_of_the_dead_are_swept_and_others_left_alone(tmp_path: Path) -> None:
     dead = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
-    names = [f"blueflame-ses-1-0-{dead}", f"blueflame-ses-1-0-{os.getpid()}", f"another-{dead}", "blueflame-word"]
-    for name in names:
+    ours = Path("/proc/self/ns/pid").stat().st_ino
+    gone = [f"blueflame-ses-1-0-{dead}", f"blueflame-ses-1-0-{dead}.{ours}"]
+    alive = [f"blueflame-ses-1-0-{os.getpid()}", f"blueflame-ses-1-0-{os.getpid()}.{ours}"]
+    others = [f"another-{dead}", "blueflame-word", f"blueflame-of-another-container-{dead}.1"]
+    for name in (*gone, *alive, *others):
         (tmp_path / name).mkdir()
 
     cgroup.remove_abandoned_cgroups(str(tmp_path))
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+    assert {path.name for path in tmp_path.iterdir()} == {*alive, *others}
 
 
 def test_a_note_that_names_other_groups_is_not_followed(tmp_path: Path) -> None:
