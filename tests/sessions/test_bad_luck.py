@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from blueflame.cli.foreground import get_exit_code
 from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import Ending
 from blueflame.model.errors import JournalError
@@ -75,7 +74,7 @@ def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage, qu
     assert not result.of(AttemptEnded)
     assert [failed.times for failed in result.of(EnvironmentFailed)] == [1, 2, 3, 4, 5]
     assert ".trees" in " ".join(result.answers.asked[0].evidence["problems"])
-    assert get_exit_code(result.session) is ExitCode.WORLD
+    assert result.session.exit_code is ExitCode.WORLD
     (stage.root / ".trees").unlink()
     result = stage.resume()
     assert result.session.outcome == "completed"

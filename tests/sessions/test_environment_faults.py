@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.cli.foreground import get_exit_code
 from blueflame.git import command, landing
 from blueflame.git.checkouts import list_checkouts
 from blueflame.model.attempt import PLANNER, Ending
@@ -60,7 +59,7 @@ def at(kind: type, act: Callable[[], None], *, nth: int = 1) -> Watcher:
 
 def check_hindered(result: SessionRun, words: str) -> None:
     """The session stopped for the environment, and blamed no one."""
-    assert get_exit_code(result.session) is ExitCode.WORLD
+    assert result.session.exit_code is ExitCode.WORLD
     assert result.gates[-1] == "environment"
     assert words in "\n".join(each.reason for each in result.of(EnvironmentFailed))
     assert {record.retries for record in result.session.tasks.values()} <= {0}
@@ -454,7 +453,7 @@ def test_a_disk_without_room_for_more_files(stage: Stage) -> None:
                     (eaten / str(n)).touch()
 
         result = stage.run(STOP, observers=[at(AttemptStarted, eat, nth=2)])
-        assert get_exit_code(result.session) is ExitCode.WORLD
+        assert result.session.exit_code is ExitCode.WORLD
         assert Ending.FAILED not in [event.ended.ending for event in result.of(AttemptEnded)]
         assert result.session.tasks["task-001"].retries == 0
         shutil.rmtree(eaten)

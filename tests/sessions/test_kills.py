@@ -8,7 +8,6 @@ import signal
 
 import pytest
 
-from blueflame.cli.foreground import get_exit_code
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, Checked, EnvironmentFailed
 from blueflame.model.exit_codes import ExitCode
@@ -78,7 +77,7 @@ def test_a_damaged_outcome_loses_the_attempt_at_once(stage: Stage, content: str)
 def test_an_agent_that_is_killed_each_time_ends_in_a_gate(stage: Stage) -> None:
     stage.play(task(1), workers={1: [{"run": f"kill -{signal.SIGKILL.value} $PPID; sleep 600"}]})
     result = stage.run({"environment": ["stop"]})
-    assert get_exit_code(result.session) is ExitCode.WORLD
+    assert result.session.exit_code is ExitCode.WORLD
     assert result.gates[-1] == "environment"
     assert result.states == {"task-001": "claimed"}, "its next attempt is held"
     assert {event.ended.ending for event in result.of(AttemptEnded)} == {Ending.LOST}

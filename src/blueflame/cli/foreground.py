@@ -25,7 +25,7 @@ from blueflame.cli.trust import ensure_trust
 from blueflame.documents.decisions import DecisionsFile, load_decisions
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError, Refused, UsageError
-from blueflame.model.exit_codes import ExitCode, choose_exit_code
+from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.lifecycle import execute_session
@@ -139,7 +139,7 @@ def run_session(
     except BlueFlameError as error:
         if session.ended:  # the outcome is recorded: what fails afterwards does not change it
             warn(str(error))
-            return get_exit_code(session)
+            return session.exit_code
         if options.as_json:  # a program gets its one object in any case
             _print_json(session, context, also or {}, error=str(error))
         raise
@@ -149,7 +149,7 @@ def run_session(
         _print_json(session, context, also or {})
     else:
         _print_summary(session, context, options, done=until(session))
-    return ExitCode.OK if until(session) else get_exit_code(session)
+    return ExitCode.OK if until(session) else session.exit_code
 
 
 def ensure_session_trust(project: Project, session: Session, options: RunOptions) -> None:
@@ -273,9 +273,3 @@ def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
     flags = [word for flag, path in given.items() if path is not None for word in (flag, str(path))]
     words = "Plan approved" if done else "Stopped"
     return f"{words}. Continue with: {shlex.join(['blueflame', 'resume', *flags])}"
-
-
-def get_exit_code(session: Session) -> ExitCode:
-    """Return the exit code; a session without a plan has landed nothing, although it has no unfinished task."""
-    all_landed = session.all_finished if session.tasks else session.workflow.curates
-    return choose_exit_code(session.outcome or None, all_landed=all_landed, hindered=bool(session.problems))

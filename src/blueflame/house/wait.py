@@ -12,7 +12,7 @@ from blueflame.house.client import HouseClient, open_house
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.house import HouseJournal
 from blueflame.model.errors import BlueFlameError, Refused, UsageError
-from blueflame.model.exit_codes import ExitCode, choose_exit_code
+from blueflame.model.exit_codes import ExitCode
 from blueflame.model.house.event import RequestState
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
@@ -50,8 +50,7 @@ def watch_session(project: Project, name: str | None) -> Callable[[], Waited]:
 
 def _find_code(project: Project, session: str) -> ExitCode:
     with open_journal(project) as journal:
-        found = load_session(journal, session)
-    return choose_exit_code(found.outcome, all_landed=bool(found.tasks) and found.all_finished)
+        return load_session(journal, session).exit_code
 
 
 def find_own_request(project: Project, house: Path | None) -> str | None:

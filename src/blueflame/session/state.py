@@ -23,6 +23,7 @@ from blueflame.model.event import (
     RuntimeParked,
     VerdictGiven,
 )
+from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits, SlotWait
 from blueflame.model.seat import Seat
@@ -199,6 +200,12 @@ class Session:
     @property
     def ended(self) -> bool:
         return self.phase is Phase.ENDED
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Of its process. A session without a plan has landed nothing, although it has no unfinished task."""
+        all_landed = self.all_finished if self.tasks else self.workflow.curates
+        return choose_exit_code(self.outcome or None, all_landed=all_landed, hindered=bool(self.problems))
 
     def count_lost(self, attempt: Attempt) -> int:
         """Count the last attempts of the same duty at the same subject that were lost, one after the other."""

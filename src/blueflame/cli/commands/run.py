@@ -134,9 +134,9 @@ def _detach(request: Request, options: RunOptions, *, tier: str | None, workflow
 
 def _continue_request(project: Project, journal: Journal, begun: Session, options: RunOptions) -> int:
     """Continue the session of a request that another process began; one that has ended is not begun again."""
-    from blueflame.cli.foreground import get_exit_code, run_session
+    from blueflame.cli.foreground import run_session
 
-    return get_exit_code(begun) if begun.ended else run_session(project, journal, begun, options)
+    return begun.exit_code if begun.ended else run_session(project, journal, begun, options)
 
 
 @click.command()
@@ -194,10 +194,11 @@ def resume(
         name = left.id if session is None and left is not None else find_session(journal, session)
         found = load_session(journal, name)
         if found.ended:
-            raise UsageError(
-                f"nothing to resume: {name} has ended ({found.outcome}); 'blueflame wait' gives its exit code. "
-                "Start a new session with 'blueflame run'"
+            print_text(
+                f"nothing to resume: {name} has ended ({found.outcome}). Start a new session with 'blueflame run'",
+                err=True,
             )
+            return found.exit_code  # its process may have been killed before it could give it
         if options.script is None and _was_rehearsed(project, found):
             raise UsageError(f"the agents of {name} play a script: name it again with 'blueflame resume --script FILE'")
         if not options.as_json and not options.quiet:
