@@ -242,6 +242,48 @@ def test_an_agent_that_fails_while_git_does_is_not_blamed(stage: Stage, tmp_path
     assert result.session.outcome == "completed"
 
 
+def find_object(stage: Stage, name: str) -> Path:
+    sha = git(stage.root, "rev-parse", name).strip()
+    return stage.root / ".git" / "objects" / sha[:2] / sha[2:]
+
+
+@pytest.mark.parametrize("name", ["main^{tree}", "main:README.md"], ids=["tree", "file"])
+def test_an_agent_whose_git_fails_by_a_damaged_object_is_not_blamed(stage: Stage, name: str) -> None:
+    place = find_object(stage, name)
+    content = place.read_bytes()
+    place.chmod(0o644)
+    damage = [{"run": f": > '{place}'"}, {"run": "git cat-file -p HEAD:README.md && git commit --allow-empty -m x"}]
+    stage.play(task(1), workers={1: {"1": damage, "*": writes("src/1.txt", "one")}})
+
+    result = stage.run(STOP)
+
+    assert result.session.exit_code is ExitCode.WORLD
+    assert result.gates[-1] == "environment"
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.ENVIRONMENT]
+    problems = result.of(EnvironmentFailed)
+    assert {each.cause for each in problems} <= {"damage", "git"}
+    assert place.name in problems[0].reason
+    assert "run 'git fsck'" in problems[0].reason
+    place.write_bytes(content)
+    resumed = stage.resume()
+    assert resumed.session.outcome == "completed"
+    assert resumed.session.tasks["task-001"].retries == 0
+
+
+def test_a_result_that_damage_hides_is_read_after_the_repair(stage: Stage) -> None:
+    """The agent has done its work: nothing is paid twice."""
+    place = find_object(stage, "main^{tree}")
+    content = place.read_bytes()
+    place.chmod(0o644)
+    stage.play(task(1), workers={1: [*writes("src/1.txt", "one"), {"run": f": > '{place}'"}]})
+
+    result = stage.run(STOP)
+
+    check_hindered(result, place.name)
+    place.write_bytes(content)
+    check_finished(stage, attempts=1)
+
+
 def test_a_removed_audit_log_loses_the_attempt_and_blames_no_one(stage: Stage) -> None:
     stage.play(task(1))
 

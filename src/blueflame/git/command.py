@@ -55,6 +55,7 @@ GIT_SETTING_ARGS = tuple(part for setting in GIT_SETTINGS for part in ("-c", set
 OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 REPAIR_GIT = "run 'git version' yourself, and repair or reinstall git"
+RESTORE_OBJECTS = "run 'git fsck', and fetch or restore the objects that it names"
 FIXES = (
     (r"bad (config line|numeric config|boolean config)", "correct that setting or remove it"),
     (r"dubious ownership|unsafe repository", "if you trust it, run 'git config --global --add safe.directory {repo}'"),
@@ -74,9 +75,9 @@ FIXES = (
     (r"Cannot allocate memory|[Oo]ut of memory", "free some memory"),
     (r"Input/output error|Structure needs cleaning|Stale file handle", "check the disk"),
     (
-        r"loose object .* is corrupt|bad object|missing (blob|tree|commit)|object file .* is empty|inflate:|"
+        r"loose object .* is corrupt|bad (tree )?object|missing (blob|tree|commit)|object file .* is empty|inflate:|"
         r"unable to read (tree|sha1 file|[0-9a-f]{40})|packfile .* (cannot be|does not match)|[Cc]ould not read \w{40}",
-        "run 'git fsck', and fetch or restore the objects that it names",
+        RESTORE_OBJECTS,
     ),
 )
 """By git's own words, the first that fits. The words of a fix must not look like a cause (session/environment)."""

@@ -12,6 +12,7 @@ import blueflame
 from blueflame.git.command import (
     AGENT_DOMAIN,
     OBJECT_ID,
+    RESTORE_OBJECTS,
     build_git_error,
     find_fix,
     read_git_version,
@@ -28,6 +29,9 @@ MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
+WITHOUT_INDEXES = ("-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false")
+CHECKED_ANCESTORS = 100  # more than agents look at
+READ_TIMEOUT = 1800.0  # a very large tree on a slow disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +165,32 @@ def list_tags(repo: Repository) -> dict[str, str]:
 
 
 def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
-    """Whether the repository is where it was, has this commit, and an object and a ref beside `ref` can be written."""
+    """Whether the repository is where it was, has this commit with its files, and can store objects and refs."""
     if not repo.objects.is_dir():
         return False
     try:
         probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
         run_git(repo.root, "update-ref", f"{ref}-probe", probe)
         run_git(repo.root, "update-ref", "-d", f"{ref}-probe")
-        return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
+        return not find_damage(repo, (sha,))
     except (WorldError, OSError):
         return False
+
+
+def find_damage(repo: Repository, shas: Iterable[str]) -> str:
+    """Why git cannot read these commits with their files, or some of their ancestors, and the fix; "" if it can.
+
+    Every object is read: git also lists one whose content is damaged. It costs less than a checkout.
+    Indexes that git can do without are not used.
+    """
+    commits = tuple(shas)
+    for walk in (("--no-walk", "--objects", "--verify-objects"), (f"--max-count={CHECKED_ANCESTORS}",)):
+        args = (*WITHOUT_INDEXES, "rev-list", "--quiet", *walk, *commits, "--")
+        done = try_git(repo.root, *args, timeout=READ_TIMEOUT)
+        if done.code or "hash mismatch" in done.err:  # of a file, which is no failure for rev-list
+            said = "; ".join(done.err.splitlines()) or f"exit code {done.code}"
+            return f"the repository {repo.root} is damaged: {said}; {find_fix(said, repo.root) or RESTORE_OBJECTS}"
+    return ""
 
 
 @remember_answers(256)

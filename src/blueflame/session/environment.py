@@ -30,6 +30,7 @@ CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
     ("remote", re.compile(r"^no pull request could be opened")),
+    ("damage", re.compile(r"^the repository .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
     ("dirty", re.compile(r"^your checkout of \S+ is not clean")),
     (
@@ -65,6 +66,7 @@ CAUSE_WORDS = {
     "status": "it is not known whether its agent runs",
     "lost": "its attempts are lost again and again",
     "remote": "the remote or its forge fails",
+    "damage": "objects of the repository are damaged or missing",
     "under_way": "a merge, rebase or the like is under way in your checkout",
     "dirty": "your checkout has changes that are not committed, or files in the way",
     "disk": "the disk is full",

@@ -12,9 +12,10 @@ from pathlib import Path
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput, ResumingRuntime
 from blueflame.agents.structured_output import parse_object
-from blueflame.git.batch import find_missing_commits, find_ref
+from blueflame.git.batch import find_ref
 from blueflame.git.checkouts import make_checkout
 from blueflame.git.merge import MergeConflict
+from blueflame.git.repository import find_damage
 from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.git.tripwire import REPOSITORY_TOUCHED
@@ -30,7 +31,7 @@ from blueflame.model.attempt import (
     Ending,
 )
 from blueflame.model.errors import BlueFlameError, NoStartingPoint, WorldError
-from blueflame.model.event import AttemptEnded, AttemptStarted, Event, QuestionAsked
+from blueflame.model.event import AttemptEnded, AttemptStarted, Event, QuestionAsked, VerdictGiven
 from blueflame.model.ids import build_branch_name
 from blueflame.model.question import Question
 from blueflame.model.runtime_support import RUNTIMES
@@ -281,8 +282,8 @@ async def _collect_result(
     ended = replace(ended, spend=spend, exit_code=outcome.exit_code, cause=cause)
     tokens = await asyncio.to_thread(_measure_conversation, context, attempt)
     ended = replace(ended, seconds=outcome.seconds, waited=outcome.waited, context_tokens=tokens)
-    if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_was_disk_full, context, outcome):
-        why = f"the disk is full under {context.paths.worktrees}: free some space"
+    is_spoilt = ended.ending in SPOILT_BY_MACHINE or any(map(_is_rejection, more))
+    if is_spoilt and (why := await asyncio.to_thread(_find_machine_fault, context, finished)):
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
         ended = replace(ended, ending=Ending.LOST, notes=why, violations=())
@@ -326,11 +327,25 @@ def _find_interference(
         return f"{hindrance}, so its failure says nothing about it"
     if finished.outcome.reason is ExitReason.DISK and not _has_filled_disk(context, attempt):
         return f"{finished.outcome.detail}; others have filled it"
-    if ending not in SPOILT_BY_MACHINE:
+    is_unreadable = ending is Ending.POSTCHECK and not ended.violations
+    if ending not in SPOILT_BY_MACHINE and not is_unreadable:
         return ""
-    if name_attempt_act(attempt) in session.problems or find_missing_commits(context.repo, (finished.base,)):
+    if name_attempt_act(attempt) in session.problems:
         return "git or the disk failed when it ended, so its failure says nothing about it"
     return ""
+
+
+def _is_rejection(event: Event) -> bool:
+    return isinstance(event, VerdictGiven) and not event.verdict.passed
+
+
+def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> str:
+    """Why no agent could have done better: a full disk, or damaged objects that its git borrows from our repository."""
+    if _was_disk_full(context, finished.outcome):
+        return f"the disk is full under {context.paths.worktrees}: free some space"
+    earlier = finished.attempt.continues
+    commits = (finished.base, *((earlier.tip, earlier.unfinished) if earlier is not None else ()))
+    return find_damage(context.repo, filter(None, commits))
 
 
 def _was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
