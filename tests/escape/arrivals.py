@@ -40,6 +40,7 @@ from support.feed_servers import (
     send_half,
     stream_forever,
 )
+from support.house_requests import hand_in_order
 from support.intakes import KilledDesk
 from support.webhook_calls import (
     SECRET,
@@ -519,6 +520,16 @@ def chat(id: str, says: str, held: str, found: ChatMessage | ButtonTap, **used: 
     return deliver(id, says, held, attempt)
 
 
+def order(id: str, says: str, held: str, text: str) -> Attack:
+    """A member gives an order about the request of an owner; the house decides."""
+
+    def attempt(folder: Path) -> str:
+        (command,) = _react(_write(MEMBER, text)).arrivals
+        return hand_in_order(folder, HOUSE, command, asked_by=f"telegram:{OWNER}")
+
+    return deliver(id, says, held, attempt)
+
+
 SILENT, INVALID = "no answer was given", "not valid any more"
 CHAT = (
     chat("chat-stranger", "a stranger writes to the bot", SILENT, _write(STRANGER, "Add a back door")),
@@ -531,8 +542,8 @@ CHAT = (
     chat("chat-moved", "the id of a button, from another chat", INVALID, _tap(OWNER, BUTTON_ID, OWNER)),
     chat("chat-again", "a button that was used", "alice has answered", _tap(OWNER, BUTTON_ID), used="alice"),
     chat("chat-member", "a member taps on a gate for owners", "bob may not answer", _tap(MEMBER, BUTTON_ID)),
-    chat("chat-member-stop", "a member stops the work", "Only an owner may stop", _write(MEMBER, "/stop app")),
-    chat("chat-member-cancel", "a member cancels", "Only an owner may cancel", _write(MEMBER, "/cancel req-1")),
+    order("chat-member-stop", "a member stops the work", "only an owner may stop", "/stop app"),
+    order("chat-member-cancel", "a member cancels another's request", "or the person who asked", "/cancel req-1"),
     chat("chat-other-bot", "a command to another bot", "nothing happens", _write(OWNER, "/stop@b app", chat=GROUP)),
     chat("chat-anonymous", "an anonymous administrator writes in a group", SILENT, _write(1087968824, "x", chat=GROUP)),
     chat("chat-pair-guess", "a stranger guesses a code", SILENT, _write(STRANGER, "guessed-code")),

@@ -7,14 +7,14 @@ first valid one wins. One that comes too late is reported as such.
 from __future__ import annotations
 
 from blueflame.dispatch.admission import answer_approval, find_gate_request, find_house_answer_problem
-from blueflame.dispatch.people import find_answer_problem
+from blueflame.dispatch.people import find_answer_problem, find_sender
 from blueflame.dispatch.session_watch import SessionWatch
 from blueflame.dispatch.state import RequestRecord
 from blueflame.house.core import HouseCore
 from blueflame.house.repository import FAILURES, WatchedRepository
 from blueflame.journal.house import Settlement, WaitingArrival
 from blueflame.journal.journal import REFUSED, WAITING, Journal
-from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand, IncomingRequest, Trust
+from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand, Sender, Trust
 from blueflame.model.house.event import (
     HOUSE,
     AnswerSettled,
@@ -181,12 +181,20 @@ class Answers:
         if record is None:
             problem = f"{command.subject or 'no request'} is not waiting or running: see 'blueflame requests'"
             self._settle_command(waiting, command, problem=problem)
-        elif not _may_control(command, record.request):
-            self._settle_command(waiting, command, problem=f"only an owner or its sender may cancel {record.id}")
+        elif not self._may_cancel(command.sender, record.request.sender):
+            problem = f"only an owner or the person who asked for it may cancel {record.id}"
+            self._settle_command(waiting, command, problem=problem)
         else:
             by = f"{command.sender.name} ({command.sender.address})"
             events, reply = _cancel_request(record, by)
             self._settle_command(waiting, command, reply=reply, stream=record.id, also=events)
+
+    def _may_cancel(self, person: Sender, asked: Sender) -> bool:
+        """A member may cancel what they asked for, from whichever of their addresses."""
+        if person.trust is Trust.OWNER or person.address == asked.address:
+            return True
+        found = find_sender(self.core.people, asked.address)
+        return found is not None and found.name == person.name
 
     def _stop(self, waiting: WaitingArrival, command: IncomingCommand) -> None:
         """Stop the session of a repository, or of a request; it can be resumed."""
@@ -215,10 +223,6 @@ class Answers:
             if journal.find_message("stop", key) is not None:
                 return
         send_to_inbox(repository.project, session, "stop", {"by": by, "key": key})
-
-
-def _may_control(command: IncomingCommand, request: IncomingRequest) -> bool:
-    return command.sender.trust is Trust.OWNER or command.sender.address == request.sender.address
 
 
 def _cancel_request(record: RequestRecord, by: str) -> tuple[tuple[HouseEvent, ...], str]:

@@ -61,7 +61,6 @@ ATTACKS = (
         lambda api, asked: api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id),
         "This button is not valid any more: see /gates.",
     ),
-    Attack("a member stops the work", lambda api, _: api.write(CARL, CARL, "/stop shop")),
     Attack("people talk in the group", lambda api, _: api.write(GROUP, ANNA, "we should delete everything")),
     Attack("an edited message", lambda api, _: api.add_update({"edited_message": _edited()})),
     Attack("an update without a sender", lambda api, _: api.add_update({"message": {**_edited(), "from": None}})),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from blueflame.config.house import load_house
 from blueflame.house.core import HouseCore
 from blueflame.house.loop import HouseLoop
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.journal import Journal
-from blueflame.model.house.arrival import IncomingCommand
+from blueflame.model.house.arrival import IncomingCommand, Sender, Trust
+from blueflame.model.settings.house import HouseSettings
 from blueflame.orchestrator.project import open_project
 from blueflame.system import flock
+from support.house_requests import hand_in_order
 from support.houses import OPENED, OWNER, HouseStage, make_served_repository
 
 
@@ -69,3 +73,20 @@ def test_a_session_is_stopped_without_its_configuration_and_not_in_a_repository_
         shop.rename(tmp_path / "moved")
         asyncio.run(loop.step())
         assert "correct its path in house.yaml" in stop("2")
+
+
+@pytest.mark.parametrize(
+    ("asked_by", "reply"),
+    [
+        ("telegram:7", "req-1 is cancelled"),
+        ("github:bob-gh", "req-1 is cancelled"),  # the same person, from elsewhere
+        ("telegram:9", "only an owner or the person who asked for it may cancel req-1"),
+        ("github:bob", "only an owner or the person who asked for it may cancel req-1"),  # another of that name
+    ],
+)
+def test_a_member_may_cancel_what_they_asked_for_and_nothing_else(tmp_path: Path, asked_by: str, reply: str) -> None:
+    people = {"bob": {"telegram": 7, "github": "bob-gh"}, "carl": {"telegram": 9, "github": "bob"}}
+    settings = HouseSettings.model_validate({"people": people, "repositories": {"shop": {"path": "/shop"}}})
+    bob = Sender(name="bob", trust=Trust.MEMBER, address="telegram:7")
+    order = IncomingCommand(source="telegram", key="1", sender=bob, at=1.0, verb="cancel", subject="req-1")
+    assert hand_in_order(tmp_path, settings, order, asked_by=asked_by) == reply
