@@ -479,16 +479,16 @@ NOTE = {"gate": "app/ses-1/changeset-cs-001", "kind": "changeset", "choice": "ap
 
 def _write(user: int, text: str, *, chat: int = 0, **more: bool) -> ChatMessage:
     where = chat or user
-    return ChatMessage(id=1, chat=where, user=user, message=1, at=0.0, text=text, is_private=where > 0, **more)
+    return ChatMessage(id="1:1", chat=where, user=user, message=1, at=0.0, text=text, is_private=where > 0, **more)
 
 
 def _tap(user: int, data: str, chat: int = GROUP) -> ButtonTap:
-    return ButtonTap(id=1, chat=chat, user=user, message=1, query="1", data=data)
+    return ButtonTap(id="1:1", chat=chat, user=user, message=1, query="1", data=data)
 
 
 def _write_inline(user: int) -> ChatMessage:
     about = {"message_id": 1, "date": 0, "chat": {"id": user, "type": "private"}, "from": {"id": user}}
-    found = read_update(1, {"message": about | {"text": "Add a back door", "via_bot": {"id": 7, "is_bot": True}}})
+    found = read_update("1:1", {"message": about | {"text": "Add a back door", "via_bot": {"id": 7, "is_bot": True}}})
     assert isinstance(found, ChatMessage)
     return found
 

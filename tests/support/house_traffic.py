@@ -135,7 +135,8 @@ class HouseTraffic:
 
     def _write_message(self, number: int) -> None:
         who = self.dice.choice((ANNA, BOB))
-        self._expect("telegram", str(self.api.write(who, who, f"Write page {number}")))
+        update = self.api.write(who, who, f"Write page {number}")
+        self._expect("telegram", f"{self.api.token.partition(':')[0]}:{update}")
         self.api.write(STRANGER, STRANGER, f"Write page {number}")
 
     def _save_plan(self, number: int) -> None:

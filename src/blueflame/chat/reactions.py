@@ -101,12 +101,12 @@ def _ask_reason(tap: ButtonTap, sender: Sender, button: Mapping[str, Any], conte
 
 
 def _build_answer(
-    update: int, sender: Sender, chosen: Mapping[str, Any], *, at: float, reply_to: str, note: str = ""
+    update: str, sender: Sender, chosen: Mapping[str, Any], *, at: float, reply_to: str, note: str = ""
 ) -> IncomingAnswer:
     repository, session, gate = str(chosen["gate"]).split("/", 2)
     return IncomingAnswer(
         source=SOURCE,
-        key=str(update),
+        key=update,
         sender=sender,
         at=at,
         repository=repository,
@@ -150,7 +150,7 @@ def _request(message: ChatMessage, sender: Sender, addressed: Addressed) -> Reac
     trust = Trust.FEED if message.is_forwarded else sender.trust
     arrival = IncomingRequest(
         source=SOURCE,
-        key=str(message.id),
+        key=message.id,
         sender=replace(sender, trust=trust),
         at=message.at,
         text=addressed.text,
@@ -232,7 +232,7 @@ def _command(message: ChatMessage, sender: Sender, verb: str, subject: str) -> R
     """The house decides whether the sender may do it."""
     arrival = IncomingCommand(
         source=SOURCE,
-        key=str(message.id),
+        key=message.id,
         sender=sender,
         at=message.at,
         verb=verb,

@@ -97,7 +97,7 @@ def _note_request(entry: HouseEntry, request: IncomingRequest, repository: str) 
 
 
 def _find_place(known: Mapping[str, Any]) -> Place | None:
-    return Place(int(known["chat"]), int(known["message"])) if "chat" in known else None
+    return Place(int(known["chat"]), known["message"]) if "chat" in known else None
 
 
 def _describe(entry: HouseEntry, known: Mapping[str, Any], describe_wait: Callable[[str], str]) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from blueflame.chat.asking import GateAsker
 from blueflame.chat.client import MessageRefused, RateLimited, TelegramClient, TelegramFailed, Update, open_client
 from blueflame.chat.gate_message import MAX_TEXT_UNITS
+from blueflame.chat.new_bot import list_bot_changes
 from blueflame.chat.news import NewsReporter
 from blueflame.chat.outbox import Outbox, Outgoing
 from blueflame.chat.reactions import (
@@ -102,9 +103,12 @@ class TelegramTalk:
         self._strangers = strangers  # that were reported
         self._bot = ""
         self._number = setup.token.partition(":")[0]  # of the bot
-        self._outbox = Outbox(SOURCE, desk.journal, setup.clock, self._read_file, self._warn)
+        journal = desk.journal
+        changes = list_bot_changes(journal.read_notes(SOURCE), journal.read_cursor(SOURCE), self._number)
+        journal.write_notes(SOURCE, changes)
+        self._outbox = Outbox(SOURCE, journal, setup.clock, self._read_file, self._warn)
         self._asker = GateAsker(self._setup, self._outbox)
-        self._news = NewsReporter(self._setup, self._outbox, desk.journal)
+        self._news = NewsReporter(self._setup, self._outbox, journal)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -152,7 +156,7 @@ class TelegramTalk:
 
     async def _take(self, update: Update) -> None:
         """Commit what an update leads to together with the next offset; then end the spinning of a button."""
-        found = read_update(update.id, update.data)
+        found = read_update(f"{self._number}:{update.id}", update.data)
         if found is not None:
             self._outbox.reopen(found.chat)
         reaction = self._react(found)

@@ -16,7 +16,7 @@ FILE_FIELDS = ("document", "photo", "video", "audio", "voice", "animation", "sti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    id: int  # of the update
+    id: str  # of the update, with the number of the bot: another bot gives the same numbers
     chat: int
     user: int
     message: int
@@ -31,7 +31,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ButtonTap:
-    id: int  # of the update
+    id: str  # as that of a message
     chat: int
     user: int
     message: int
@@ -40,7 +40,7 @@ class ButtonTap:
     text: str = ""  # of the message with the button
 
 
-def read_update(id: int, update: Mapping[str, Any]) -> ChatMessage | ButtonTap | None:
+def read_update(id: str, update: Mapping[str, Any]) -> ChatMessage | ButtonTap | None:
     """None for what is neither a message of a person nor a tap of theirs, or lacks what we need."""
     try:
         tap = update.get("callback_query")
@@ -53,7 +53,7 @@ def read_update(id: int, update: Mapping[str, Any]) -> ChatMessage | ButtonTap |
         return None
 
 
-def _read_tap(id: int, tap: Mapping[str, Any]) -> ButtonTap:
+def _read_tap(id: str, tap: Mapping[str, Any]) -> ButtonTap:
     message = tap["message"]
     return ButtonTap(
         id=id,
@@ -66,7 +66,7 @@ def _read_tap(id: int, tap: Mapping[str, Any]) -> ButtonTap:
     )
 
 
-def _read_message(id: int, message: Mapping[str, Any], *, is_edited: bool) -> ChatMessage:
+def _read_message(id: str, message: Mapping[str, Any], *, is_edited: bool) -> ChatMessage:
     replied = message.get("reply_to_message")
     text = str(message.get("text") or message.get("caption") or "")
     return ChatMessage(
@@ -87,6 +87,11 @@ def _read_message(id: int, message: Mapping[str, Any], *, is_edited: bool) -> Ch
 def format_cursor(update: int, at: float, bot: str) -> str:
     """Note the last update that was committed, when, and of which bot (its number)."""
     return f"{update + 1} {at:.0f} {bot}"
+
+
+def find_bot(cursor: str) -> str:
+    """Find the number of the bot whose updates were read last; empty if that is not known."""
+    return cursor.rpartition(" ")[2] if cursor.count(" ") > 1 else ""
 
 
 def find_offset(cursor: str, bot: str, now: float) -> int:

@@ -117,6 +117,27 @@ def test_a_message_after_a_quiet_week_is_taken_although_its_number_is_lower(hous
     assert list_requests(house) == ["before the holidays", "after the holidays"]
 
 
+def test_a_new_bot_takes_messages_with_the_numbers_of_the_old_one_and_asks_again(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            await house.until_taken(api.write(ANNA, ANNA, "to the old bot"))
+            await house.until_shown(ANNA, "Approve the plan")
+            await house.until(lambda: not api.pending)
+        api.token = "999:another-stand-in"
+        api.number_updates_from(1000)
+        async with house.run():
+            api.write(ANNA, ANNA, "to the new bot")
+            await house.until(lambda: len(house.arrivals) == 2)
+            await house.until(lambda: len([each for each in api.list_shown(ANNA) if each.buttons]) == 2)
+
+    play(story())
+
+    assert list_requests(house) == ["to the old bot", "to the new bot"]
+    assert [each.key for each in house.arrivals] == ["12345:1000", "999:1000"]
+
+
 def test_a_clock_that_is_set_back_delays_no_message(house: ChatHouse, api: BotApi) -> None:
     async def story() -> None:
         async with house.run():

@@ -44,7 +44,7 @@ async def ask(house: ChatHouse, text: str, *then: HouseEvent) -> str:
     await house.until_taken(house.api.write(ANNA, ANNA, text))
     request = house.arrivals[before]
     assert isinstance(request, IncomingRequest)
-    name = f"req-{request.key}"
+    name = f"req-{request.key.rpartition(':')[2]}"
     house.record(name, RequestReceived(request=request, repository="shop"), *then)
     return name
 
@@ -80,7 +80,7 @@ def test_a_message_is_for_the_named_or_the_chats_repository(
 
     (arrival,) = house.arrivals
     assert isinstance(arrival, IncomingRequest)
-    assert (arrival.repository, arrival.text, arrival.key) == (repository, asked, "1000")
+    assert (arrival.repository, arrival.text, arrival.key) == (repository, asked, "12345:1000")
 
 
 def test_the_sender_reads_what_became_of_a_request(house: ChatHouse, api: BotApi) -> None:

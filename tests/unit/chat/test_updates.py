@@ -24,15 +24,17 @@ JSON = st.recursive(
 
 
 def test_a_message_has_its_sender_its_chat_and_its_text() -> None:
-    found = read_update(7, {"message": {**MESSAGE, "reply_to_message": {"message_id": 3}}})
+    found = read_update("1:7", {"message": {**MESSAGE, "reply_to_message": {"message_id": 3}}})
 
     assert isinstance(found, ChatMessage)
-    assert (found.id, found.chat, found.user, found.message, found.reply_to) == (7, -100, 11, 5, 3)
+    assert (found.id, found.chat, found.user, found.message, found.reply_to) == ("1:7", -100, 11, 5, 3)
     assert (found.text, found.is_private, found.is_edited, found.is_forwarded) == ("Add a page ␇", False, False, False)
 
 
 def test_a_caption_is_the_text_of_a_file() -> None:
-    found = read_update(7, {"message": {**MESSAGE, "text": None, "caption": "Use this", "document": {"file_id": "x"}}})
+    found = read_update(
+        "1:7", {"message": {**MESSAGE, "text": None, "caption": "Use this", "document": {"file_id": "x"}}}
+    )
 
     assert isinstance(found, ChatMessage)
     assert (found.text, found.has_file) == ("Use this", True)
@@ -41,13 +43,13 @@ def test_a_caption_is_the_text_of_a_file() -> None:
 def test_a_tap_has_the_person_who_tapped_not_the_author_of_the_message() -> None:
     tap = {"id": "q", "from": {"id": 22}, "message": MESSAGE, "data": "g:x"}
 
-    found = read_update(8, {"callback_query": tap})
-    assert found == ButtonTap(id=8, chat=-100, user=22, message=5, query="q", data="g:x", text=MESSAGE["text"])
+    found = read_update("1:8", {"callback_query": tap})
+    assert found == ButtonTap(id="1:8", chat=-100, user=22, message=5, query="q", data="g:x", text=MESSAGE["text"])
 
 
 @given(st.dictionaries(st.sampled_from(["message", "edited_message", "callback_query", "poll"]), JSON, max_size=2))
 def test_odd_updates_are_no_error(update: dict[str, Any]) -> None:
-    assert isinstance(read_update(1, update), ChatMessage | ButtonTap | None)
+    assert isinstance(read_update("1:1", update), ChatMessage | ButtonTap | None)
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "shop"]))
