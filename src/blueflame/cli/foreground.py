@@ -35,6 +35,7 @@ from blueflame.orchestrator.wiring import build_context
 from blueflame.session.estimate import estimate_cost, is_planned_by_hand
 from blueflame.session.from_settings import build_workflow, is_planner_interactive
 from blueflame.session.state import Session
+from blueflame.system.bus_error import exit_on_bus_error
 from blueflame.system.layout import POOL_VARIABLE
 from blueflame.system.terminal import is_interactive
 from blueflame.telemetry.activity import ActivityTracker
@@ -44,6 +45,10 @@ from blueflame.views.items import GATE, Item, find_item_diff
 from blueflame.views.session import build_session_json, build_summary_view
 
 TICK_SECONDS = 0.25
+BUS_ERROR = (
+    "the journal in {folder} cannot be used any more (bus error): its files were made immutable (see lsattr) or "
+    "cut off, or the disk fails. Repair that, then run 'blueflame resume'"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +129,7 @@ def run_session(
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
     """Run a session until it ends or stops, and return the exit code. `also` is added to what --json prints."""
+    exit_on_bus_error(f"blueflame: {BUS_ERROR.format(folder=project.paths.state)}\n", ExitCode.WORLD)
     ensure_session_trust(project, session, options)
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
