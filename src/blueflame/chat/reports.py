@@ -68,7 +68,8 @@ def report_event(
             return _report_settled(entry, event, notes) if source == SOURCE else EventReport()
         case RepositoryHeld(repository=repository, reason=reason):
             text = f"{repository}: no session can start. {shorten_line(reason, 500)}"
-            return EventReport(later=tuple(_build(entry, Place(chat), text) for chat in others))
+            places = [Place(chat) for chat in others if chat not in _list_readers(notes, repository, reason)]
+            return EventReport(later=tuple(_build(entry, each, text) for each in places))
     place = _find_place(known)
     words = _describe(entry, known, describe_wait) if known else ""
     changed = _change_note(entry, known) if known else {}
@@ -80,9 +81,18 @@ def report_event(
     return EventReport(later=messages, notes=changed) if is_news else EventReport(now=messages, notes=changed)
 
 
+def _list_readers(notes: Mapping[str, str], repository: str, reason: str) -> set[int]:
+    """The chats that read the same fact as the reply to a request that could not be started."""
+    requests = [read_note(notes, key) for key in notes if key.startswith(REQUEST)]
+    failed = [each for each in requests if each["repository"] == repository and each.get("failed") == reason]
+    return {int(each[name]) for each in failed for name in ("chat", "user") if name in each}
+
+
 def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str | None]:
+    if isinstance(entry.event, StartFailed):
+        return {REQUEST + entry.stream: json.dumps({**known, "failed": entry.event.reason})}
     if isinstance(entry.event, SessionFound):
-        return {REQUEST + entry.stream: json.dumps({**known, "session": entry.event.session})}
+        return {REQUEST + entry.stream: json.dumps({**known, "session": entry.event.session, "failed": ""})}
     if isinstance(entry.event, FINAL):  # the status message shows it once more, if there is one
         ended = json.dumps({**known, "ended": True}) if "session" in known else None
         return {REQUEST + entry.stream: ended}
@@ -92,7 +102,9 @@ def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str |
 def _note_request(entry: HouseEntry, request: IncomingRequest, repository: str) -> EventReport:
     place = parse_place(request.reply_to) if request.source == SOURCE else None
     note: dict[str, Any] = {"repository": repository, "title": shorten_line(request.title or request.text, 80)}
-    note |= {"chat": place.chat, "message": place.message} if place else {}
+    if place:
+        user = request.sender.address.partition(":")[2]
+        note |= {"chat": place.chat, "message": place.message, "user": user}
     return EventReport(notes={REQUEST + entry.stream: json.dumps(note)})
 
 
