@@ -52,6 +52,21 @@ class HouseCore:
         return entries
 
 
+def is_kept_id(source: str, key: str) -> bool:
+    """Whether a terminal chose the id of a request: the person has it before a house takes the request."""
+    return source == TERMINAL and key.startswith("req-")
+
+
+class RequestIds:
+    """The ids that are taken, asked one by one: of requests, and of those that terminals handed in."""
+
+    def __init__(self, journal: HouseJournal) -> None:
+        self._journal = journal
+
+    def __contains__(self, name: object) -> bool:
+        return self._journal.has_stream(str(name)) or self._journal.find_fate(TERMINAL, str(name)) is not None
+
+
 def add_operator(people: People, login: str) -> People:
     """The people of house.yaml, and the user whose house it is: they can do everything here anyway."""
     if find_sender(people, f"{TERMINAL}:{login}") is not None:

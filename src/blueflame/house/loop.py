@@ -15,10 +15,10 @@ from blueflame.dispatch.admission import admit_request
 from blueflame.dispatch.queue import choose_starts
 from blueflame.dispatch.state import BEGUN, RequestRecord
 from blueflame.house.answers import Answers
-from blueflame.house.core import HouseCore
+from blueflame.house.core import HouseCore, RequestIds, is_kept_id
 from blueflame.house.processes import remove_request_files, start_session, write_request_files
 from blueflame.house.repository import FAILURES, WatchedRepository, list_open_gates
-from blueflame.journal.house import HouseJournal, Settlement, WaitingArrival
+from blueflame.journal.house import Settlement, WaitingArrival
 from blueflame.model.errors import ConfigError
 from blueflame.model.event import GateOpened
 from blueflame.model.exit_codes import ExitCode
@@ -108,7 +108,9 @@ class HouseLoop:
 
     def _admit(self, waiting: WaitingArrival, request: IncomingRequest) -> None:
         now = self.core.clock.now()
-        name = build_request_id(now, _Streams(self.core.journal))
+        name = request.key if is_kept_id(request.source, request.key) else ""
+        if not name or self.core.journal.has_stream(name):
+            name = build_request_id(now, RequestIds(self.core.journal))
         recent = self.core.journal.count_requests_since(now - HOUR, request.sender.address)
         events = admit_request(self.core.state, name, request, self.core.settings, recent=recent)
         reply, accepted = _describe_admission(events[-1]), not isinstance(events[-1], RequestRefused)
@@ -315,13 +317,3 @@ def _describe_admission(last: HouseEvent) -> str:
     if isinstance(last, RequestRefused):
         return f"refused: {last.reason}"
     return "an owner is asked" if isinstance(last, GateOpened) else "queued"
-
-
-class _Streams:
-    """The ids that are taken, asked one by one."""
-
-    def __init__(self, journal: HouseJournal) -> None:
-        self._journal = journal
-
-    def __contains__(self, name: object) -> bool:
-        return self._journal.has_stream(str(name))

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.dispatch.state import fold_request, replay_house
-from blueflame.house.client import HouseClient, open_house
+from blueflame.dispatch.state import replay_house
+from blueflame.house.client import HouseClient, find_record, list_kept, open_house
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.house import HouseJournal
 from blueflame.model.errors import BlueFlameError, Refused, UsageError
@@ -59,15 +59,16 @@ def find_own_request(project: Project, house: Path | None) -> str | None:
         client = open_house(house)
         name, me = client.find_repository(project.config), client.sender.address
         with HouseJournal.open_read_only(client.paths.journal) as journal:
-            found = replay_house(journal.read_open_streams()).list_of(name)
-        return next((each.id for each in reversed(found) if each.request.sender.address == me), None)
+            found = [*replay_house(journal.read_open_streams()).requests.values(), *list_kept(journal)]
+        ours = [each.id for each in found if (each.repository, each.request.sender.address) == (name, me)]
+        return ours[-1] if ours else None
     return None
 
 
 def watch_request(client: HouseClient, request: str) -> Callable[[], Waited]:
     def look() -> Waited:
         with HouseJournal.open_read_only(client.paths.journal) as journal:
-            record = fold_request(journal.read_stream(request))
+            record = find_record(journal, request)
         if record is None:
             raise UsageError(f"no request is called {request!r}: see 'blueflame requests'")
         if record.state is RequestState.STOPPED:

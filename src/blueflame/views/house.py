@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from blueflame.dispatch.pool import WANT_SECONDS, Lease, PoolLimits, Want, describe_occupant, describe_wait
 from blueflame.dispatch.queue import count_ahead, estimate_wait
 from blueflame.dispatch.state import BEGUN, House, RequestRecord, fold_request, replay_house
-from blueflame.house.client import HouseClient
+from blueflame.house.client import HouseClient, list_kept
 from blueflame.house.repository import WatchedRepository, list_open_gates
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.pool import PoolJournal
@@ -78,6 +78,7 @@ def list_requests(journal: HouseJournal, now: float, *, last: int) -> tuple[Requ
     house = replay_house(journal.read_open_streams())
     ended = [name for name in journal.list_streams(last) if name not in house.requests]
     records = [
+        *list_kept(journal),
         *house.requests.values(),
         *(found for name in ended if (found := fold_request(journal.read_stream(name)))),
     ]
@@ -295,6 +296,8 @@ def describe_state(row: RequestRow) -> str:
         case RequestState.QUEUED:
             ahead = f", {row.ahead} ahead" if row.ahead else ""
             return f"queued{ahead}{format_wait(row.wait_seconds)}"
+        case RequestState.RECEIVED:
+            return "kept until the house runs"
         case RequestState.ASKED:
             return "an owner is asked"
         case RequestState.RUNNING if record.cancelled_by:

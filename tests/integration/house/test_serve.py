@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import signal
@@ -275,24 +274,3 @@ def test_a_second_house_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> 
         argv = [sys.executable, "-m", "blueflame", "serve", "--house", str(stage.paths.root)]
         second = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert (second.returncode, str(house.pid) in second.stderr) == (3, True)
-
-
-def test_the_verbs_show_what_the_house_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a house a request is kept; --json is one object."""
-    with make_house(tmp_path, "shop") as stage:
-        monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
-        monkeypatch.chdir(tmp_path / "shop")
-
-        def run(*words: str) -> subprocess.CompletedProcess[str]:
-            argv = [sys.executable, "-m", "blueflame", *words]
-            return subprocess.run(argv, capture_output=True, text=True, check=False)
-
-        kept = run("run", "--detach", "--json", "Add a note")
-        assert json.loads(kept.stdout)["state"] == "waiting"
-        with HouseJournal.open_read_only(stage.paths.journal) as journal:
-            assert len(journal.list_waiting()) == 1
-        assert "kept for the house: 1 request" in run("requests").stdout
-        assert "No such command 'frob'" in run("requests", "frob").stderr
-        status = json.loads(run("status", "--house", "--json").stdout)
-        assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
-        assert "no request is called 'req-9'" in run("requests", "show", "req-9").stderr

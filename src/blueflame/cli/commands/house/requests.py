@@ -143,8 +143,9 @@ def print_fate(client: HouseClient, fate: ArrivalFate, *, as_json: bool) -> int:
     if fate.settled:
         state, words = ("accepted" if fate.accepted else "refused"), fate.reply
     else:
-        hint = f"'blueflame serve' takes it (house {client.paths.root})"
-        state, words = "waiting", f"kept: the house is not running; {hint}"
+        pid, state = client.find_pid(), "waiting"
+        hint = "the house runs: start it with 'blueflame serve'" if pid is None else f"the house (pid {pid}) takes it"
+        words = f"kept until {hint} (house {client.paths.root})"
     if as_json:
         print_json({"state": state, "request": fate.stream if fate.stream.startswith("req-") else None, "reply": words})
     else:
@@ -154,14 +155,15 @@ def print_fate(client: HouseClient, fate: ArrivalFate, *, as_json: bool) -> int:
 
 
 def _find_request(client: HouseClient, request: str) -> tuple[RequestRow, Any]:
-    from blueflame.dispatch.state import fold_request, replay_house
+    from blueflame.dispatch.state import replay_house
+    from blueflame.house.client import find_record
     from blueflame.views.house import build_request_row
 
     with HouseJournal.open_read_only(client.paths.journal) as journal:
-        entries = journal.read_stream(request)
-        found = fold_request(entries)
+        found = find_record(journal, request)
         if found is None:
             newest = ", ".join(journal.list_streams(3)) or "none"
             raise UsageError(f"no request is called {request!r}; the newest: {newest}")
         house = replay_house(journal.read_open_streams())
-        return build_request_row(journal, house, found, SystemClock().now()), entries
+        row = build_request_row(journal, house, found, SystemClock().now())
+        return row, journal.read_stream(request)
