@@ -7,6 +7,7 @@ import json
 import secrets
 from base64 import b32encode
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from blueflame.chat.gate_message import GateMessage, format_button, format_settled, list_tappable
@@ -48,22 +49,29 @@ class GateAsker:
         if not is_announced(found.gate):
             return None
         since: dict[int, float] = {}  # when each chat is asked
-        for ask in list_asks(self._setup.rules, found.gate.kind, found.opened_at):
-            if ask.at > self._setup.clock.now():
-                return ask.at
-            chat = self._find_chat(ask.person, found)
-            asked = f"{ASK}{key}:{chat}"
-            if chat is None:
-                continue
-            is_next = since.setdefault(chat, ask.at) < ask.at and not ask.is_reminder  # in a group
-            if not ask.is_reminder and not self._outbox.has(asked):
-                self._outbox.post(*await self.prepare_ask(found, chat, str(chat)))
-            elif ask.is_reminder or is_next:
-                words = "now you are asked, too." if is_next else "this still waits for an answer."
-                name = f"{ASK}{key}:{REMINDER}:{ask.person}{':next' if is_next else ''}"
-                text = f"{ask.person}: {words} {shorten_line(found.gate.title, 200)}"
-                self._outbox.post([Outgoing(key=name, chat=chat, text=text, after=asked, kept=True)])
+        asks = list_asks(self._setup.rules, found.gate.kind, found.opened_at)
+        for (at, is_reminder), due in groupby(asks, key=lambda each: (each.at, each.is_reminder)):
+            if at > self._setup.clock.now():
+                return at
+            for chat, people in self._find_chats([each.person for each in due], found).items():
+                asked = f"{ASK}{key}:{chat}"
+                is_next = since.setdefault(chat, at) < at and not is_reminder  # in a group
+                if not is_reminder and not self._outbox.has(asked):
+                    self._outbox.post(*await self.prepare_ask(found, chat, str(chat)))
+                elif is_reminder or is_next:
+                    words = "now you are asked, too." if is_next else "this still waits for an answer."
+                    name = f"{ASK}{key}:{REMINDER}:{people[0]}{':next' if is_next else ''}"
+                    text = f"{', '.join(people)}: {words} {shorten_line(found.gate.title, 200)}"
+                    self._outbox.post([Outgoing(key=name, chat=chat, text=text, after=asked, kept=True)])
         return None
+
+    def _find_chats(self, people: list[str], found: OpenGate) -> dict[int, list[str]]:
+        """Who is asked in which chat."""
+        chats: dict[int, list[str]] = {}
+        for person in people:
+            if (chat := self._find_chat(person, found)) is not None:
+                chats.setdefault(chat, []).append(person)
+        return chats
 
     def _find_chat(self, person: str, found: OpenGate) -> int | None:
         """The group of the repository, if there is one; else the person's own chat. Not one that refuses the bot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from blueflame.model.gate import Gate, Option
@@ -12,6 +13,7 @@ from blueflame.text.utf16 import count_units, cut_to_units
 MAX_TEXT_UNITS = 4096
 MAX_LABEL_CHARS = 60
 MAX_TITLE_CHARS = 300
+ADDRESS = re.compile(r" \((telegram|terminal|github|gitlab|house):[^()\s]{1,64}\)")
 EVIDENCE_WIDTH = 44  # columns that a phone shows without breaking lines
 
 
@@ -56,4 +58,9 @@ def format_settled(text: str, fixed: tuple[int, int] | None, words: str) -> Gate
 
 def describe_answer(choice: str, by: str, note: str = "") -> str:
     reason = f": {shorten_line(note, MAX_TITLE_CHARS)}" if note.strip() else ""
-    return f"Answered: {choice}, by {shorten_line(by, 80)}{reason}"
+    return f"Answered: {choice}, by {name_people(shorten_line(by, 80))}{reason}"
+
+
+def name_people(text: str) -> str:
+    """`anna (telegram:1001)` as people in a chat read it: who, and from where if it was elsewhere."""
+    return ADDRESS.sub(lambda found: f" ({found[1]})" if found[1] not in ("telegram", "house") else "", text)

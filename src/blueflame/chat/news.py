@@ -67,7 +67,7 @@ class NewsReporter:
             messages: list[Outgoing] = []
             notes: dict[str, str | None] = {f"{FOLLOWED}{news.name}": seq}
             for key, notice in facts:
-                text = f"{news.name.repository} {HEADLINES[notice.topic]}: {notice.words}"
+                text = f"{news.name.repository} {HEADLINES[notice.topic]}: {notice.words}, {news.name.session}"
                 for chat in self._setup.list_owner_chats():
                     if quiet and not is_urgent(notice):
                         notes[f"{HELD}{chat}:{key}"] = text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from blueflame.chat.gate_message import name_people
 from blueflame.chat.outbox import Outgoing
 from blueflame.chat.reactions import BUTTON, SOURCE, read_note
 from blueflame.model.event import GateOpened
@@ -71,7 +72,7 @@ def report_event(
             places = [Place(chat) for chat in others if chat not in _list_readers(notes, repository, reason)]
             return EventReport(later=tuple(_build(entry, each, text) for each in places))
     place = _find_place(known)
-    words = _describe(entry, known, describe_wait) if known else ""
+    words = name_people(_describe(entry, known, describe_wait)) if known else ""
     changed = _change_note(entry, known) if known else {}
     is_news = isinstance(event, RequestEnded | SessionStopped)  # others are replies: the person is there
     if not words or (place is None and not is_news):
@@ -148,7 +149,7 @@ def _report_settled(entry: HouseEntry, event: AnswerSettled | CommandSettled, no
         name = BUTTON + event.reply_to.split(":", 2)[-1]
         if button := read_note(notes, name):
             changed = {name: json.dumps({**button, "used": ""})}
-    words = event.reply if event.accepted else f"Not accepted: {event.reply}"
+    words = name_people(event.reply if event.accepted else f"Not accepted: {event.reply}")
     return EventReport(now=(_build(entry, place, words),), notes=changed)
 
 

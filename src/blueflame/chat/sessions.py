@@ -16,6 +16,7 @@ from blueflame.journal.house import HouseJournal
 from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.event import GateAnswered
 from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.house.arrival import Trust
 from blueflame.model.house.event import FINAL, OpenGate
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid, load_session, open_journal
@@ -26,6 +27,7 @@ from blueflame.views.sessions import build_session_row
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 DIFF, EVIDENCE = "diff", "evidence"
+WHOSE = {Trust.OWNER: "owner", Trust.MEMBER: "member", Trust.FEED: "text from outside"}
 
 GateDrawer = Callable[[Session, Gate], str]
 
@@ -107,7 +109,7 @@ def draw_request(given: Mapping[str, Any]) -> str:
     text, origin, matched = str(given["request"]).strip(), given.get("origin", ""), given.get("matched", ())
     where = f", {origin}" if origin and origin not in text else ""
     words = f"\nKeywords: {', '.join(matched)}" if matched else ""
-    return f"{text}\n\nFrom: {given['address']} ({given['trust']}){where}{words}"
+    return f"{text}\n\nFrom: {given['address']} ({WHOSE[Trust(given['trust'])]}){where}{words}"
 
 
 def _describe_answer(answer: Answer | None) -> str:

@@ -13,6 +13,7 @@ from blueflame.chat.gate_message import (
     format_button,
     format_settled,
     list_tappable,
+    name_people,
 )
 from blueflame.model.gate import FORMS, Gate, GateKind
 from blueflame.text.utf16 import count_units, cut_to_units
@@ -90,3 +91,10 @@ def test_buttons_offer_what_a_tap_can_answer(kind: GateKind) -> None:
     assert offered
     assert not {"edit", "split"} & {option.name for option in offered}
     assert all(len(format_button(option)) <= 60 for option in offered)
+
+
+def test_people_are_named_without_their_numbers_and_with_where_they_were() -> None:
+    assert describe_answer("approve", "anna (telegram:1001)") == "Answered: approve, by anna"
+    assert name_people("stopped by root (terminal:root)") == "stopped by root (terminal)"
+    assert name_people("deadline (house:deadline): no answer in time") == "deadline: no answer in time"
+    assert name_people("see f(x: 1) (telegram: 5)") == "see f(x: 1) (telegram: 5)"
