@@ -17,7 +17,6 @@ _installed: list[object] = []  # C keeps no reference
 def exit_on_bus_error(message: str, exit_code: int) -> None:
     text = message.encode("utf-8", "surrogateescape")
 
-    @_Handler
     def report(_signal: int) -> None:
         try:
             os.write(2, text)
@@ -26,5 +25,6 @@ def exit_on_bus_error(message: str, exit_code: int) -> None:
 
     install = ctypes.CDLL(None).signal
     install.argtypes, install.restype = [ctypes.c_int, _Handler], ctypes.c_void_p
-    install(signal.SIGBUS, report)
-    _installed[:] = [report]
+    handler = _Handler(report)
+    install(signal.SIGBUS, handler)
+    _installed[:] = [handler]
