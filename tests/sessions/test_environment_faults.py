@@ -25,6 +25,7 @@ from blueflame.model.event import (
     Checked,
     EnvironmentFailed,
     JournalEntry,
+    PlanFailed,
     VerdictGiven,
 )
 from blueflame.model.exit_codes import ExitCode
@@ -295,6 +296,21 @@ def test_a_removed_audit_log_loses_the_attempt_and_blames_no_one(stage: Stage) -
     endings = [each.ended.ending for each in result.of(AttemptEnded)]
     assert endings in ([Ending.LOST, Ending.PASSED], [Ending.PASSED]), "it may have been removed before the first call"
     assert {record.retries for record in result.session.tasks.values()} == {0}
+    assert result.session.outcome == "completed"
+
+
+def test_a_planner_that_is_lost_has_not_failed(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    logs = stage.root / ".blueflame" / "logs"
+
+    def remove() -> None:
+        wait_until(lambda: any("StructuredOutput" in log.read_text() for log in logs.glob("planner-*")), "it has ended")
+        shutil.rmtree(logs)
+
+    result = stage.run(observers=[at(AttemptStarted, remove)])
+
+    assert [each.ended.ending for each in result.of(AttemptEnded)][:2] == [Ending.LOST, Ending.PASSED]
+    assert result.of(PlanFailed) == []
     assert result.session.outcome == "completed"
 
 

@@ -286,7 +286,7 @@ async def _collect_result(
     if is_spoilt and (why := await asyncio.to_thread(_find_machine_fault, context, finished)):
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
-        ended = replace(ended, ending=Ending.LOST, notes=why, violations=())
+        ended, more = replace(ended, ending=Ending.LOST, notes=why, violations=()), []  # what followed from it is gone
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
