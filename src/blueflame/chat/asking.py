@@ -16,7 +16,7 @@ from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED, build_button_note,
 from blueflame.chat.sessions import list_files
 from blueflame.chat.setup import ChatSetup
 from blueflame.chat.updates import ButtonTap
-from blueflame.dispatch.people import find_deadline, find_default, is_announced, list_asks
+from blueflame.dispatch.people import Ask, find_deadline, find_default, is_announced, list_asks
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.house.event import OpenGate
 from blueflame.text.format import format_until
@@ -50,7 +50,7 @@ class GateAsker:
             return None
         since: dict[int, float] = {}  # when each chat is asked
         asks = list_asks(self._setup.rules, found.gate.kind, found.opened_at)
-        for (at, is_reminder), due in groupby(asks, key=lambda each: (each.at, each.is_reminder)):
+        for (at, is_reminder), due in groupby(asks, key=_find_moment):
             if at > self._setup.clock.now():
                 return at
             for chat, people in self._find_chats([each.person for each in due], found).items():
@@ -147,6 +147,10 @@ class GateAsker:
         notes |= {f"{SETTLED}{sent.chat}:{sent.message}": words for sent in asked.values()}
         waiting = [each.key for each in self._outbox.find_waiting(prefix)]
         self._outbox.post(edits, notes, drops=[*asked, *waiting])
+
+
+def _find_moment(ask: Ask) -> tuple[float, bool]:
+    return ask.at, ask.is_reminder
 
 
 def _close_note(note: Mapping[str, Any], name: str, words: str) -> str | None:

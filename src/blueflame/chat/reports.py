@@ -15,6 +15,7 @@ from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import (
     FINAL,
     AnswerSettled,
+    CancelRequested,
     CommandSettled,
     HouseEntry,
     RepositoryHeld,
@@ -92,6 +93,8 @@ def _list_readers(notes: Mapping[str, str], repository: str, reason: str) -> set
 def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str | None]:
     if isinstance(entry.event, StartFailed):
         return {REQUEST + entry.stream: json.dumps({**known, "failed": entry.event.reason})}
+    if isinstance(entry.event, CancelRequested):
+        return {REQUEST + entry.stream: json.dumps({**known, "stopping": True})}
     if isinstance(entry.event, SessionFound):
         return {REQUEST + entry.stream: json.dumps({**known, "session": entry.event.session, "failed": ""})}
     if isinstance(entry.event, FINAL):  # the status message shows it once more, if there is one
@@ -131,7 +134,8 @@ def _describe(entry: HouseEntry, known: Mapping[str, Any], describe_wait: Callab
             go_on = f"Continue it with 'blueflame resume' at a terminal, or drop it with /cancel {name}"
             return f"{where}: stopped, {shorten_line(reason, 500)}. {title}\n{go_on}"
         case RequestCancelled(by=by):
-            return f"{where}: {name} was cancelled by {by}."
+            own = f"(telegram:{known.get('user')})" in by and not known.get("stopping")  # the reply to /cancel says so
+            return "" if own else f"{where}: {name} was cancelled by {by}."
         case RequestEnded(outcome=outcome, reason=reason, usd=usd, seconds=seconds):
             why = f", {shorten_line(reason, 500)}" if reason else ""
             cost = format_dollars(round(usd * 1e6))

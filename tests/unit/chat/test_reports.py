@@ -9,9 +9,11 @@ import pytest
 from blueflame.chat.reports import report_event
 from blueflame.model.house.event import (
     HOUSE,
+    CancelRequested,
     HouseEntry,
     HouseEvent,
     RepositoryHeld,
+    RequestCancelled,
     RequestQueued,
     RequestReceived,
     SessionFound,
@@ -47,6 +49,20 @@ def test_an_owner_whose_request_cannot_be_started_reads_so_once(chat: int, reade
     sent = tell(("req-1", receive(chat, ANNA)), ("req-1", failed), (HOUSE, held))
     assert [where for where, _text in sent] == readers
     assert [DIRTY in text for _where, text in sent] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("by", "before", "texts"),
+    [
+        (ANNA, [], []),  # the reply to /cancel says so
+        (ANNA, [CancelRequested(by="anna")], ["shop: req-1 was cancelled by anna."]),
+        (BEN, [], ["shop: req-1 was cancelled by anna."]),
+    ],
+)
+def test_the_end_of_a_cancelled_request_is_said_once(by: int, before: list[HouseEvent], texts: list[str]) -> None:
+    cancelled = RequestCancelled(by=f"anna (telegram:{by})")
+    sent = tell(("req-1", receive(ANNA, ANNA)), *(("req-1", each) for each in [*before, cancelled]))
+    assert [text for _where, text in sent] == texts
 
 
 def test_owners_read_of_a_repository_that_is_held_later_or_for_another_reason() -> None:
