@@ -65,7 +65,8 @@ async def open_client(token: str, api: str) -> AsyncIterator[TelegramClient]:
     if not TOKEN.fullmatch(token):
         raise UsageError("the token of the bot is not valid: copy it from BotFather, such as 12345:AbC...")
     for name in ("httpx", "httpcore", "telegram"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # at INFO or DEBUG they log the address, with the token
+        # they log the address, with the token, and a traceback for each page of a proxy; we report failures ourselves
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         from telegram import Bot
         from telegram.request import HTTPXRequest

@@ -243,6 +243,7 @@ def test_the_token_is_in_no_log_error_or_file_name(
 
     play(story())
 
+    assert not logging.getLogger("telegram.Bot").isEnabledFor(logging.ERROR)
     assert api.token not in caplog.text
     assert "stand-in" not in caplog.text
     assert all(api.token not in text for text in list_warnings(house))
