@@ -12,6 +12,7 @@ from blueflame.git.secret_scan import find_scanner, read_allow_list
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
+from blueflame.sandbox.extra_mounts import check_place
 from blueflame.system.layout import STATE_FOLDER, ProjectPaths
 from blueflame.system.machine import measure_free
 
@@ -42,7 +43,7 @@ def find_blockers(
     yield from find_foreign_state(repo, places)
     yield from _check_disk(repo, places, settings)
     yield from _check_writable(places)
-    yield from _check_sandbox(settings)
+    yield from _check_sandbox(places, settings)
     yield from _check_allow_file(repo, settings)
 
 
@@ -57,9 +58,13 @@ def find_memory_warnings(places: ProjectPaths, settings: Settings) -> Iterator[s
         )
 
 
-def _check_sandbox(settings: Settings) -> Iterator[str]:
+def _check_sandbox(places: ProjectPaths, settings: Settings) -> Iterator[str]:
     """Without its sandbox, a session does not start."""
     level = settings.sandbox.level
+    try:
+        check_place(places.worktrees, Path.home())
+    except Refused as error:
+        yield str(error)
     for problem in find_sandbox_problems(level):
         yield f"the sandbox cannot hold level {level}: {problem.words}"
 

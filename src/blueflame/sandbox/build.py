@@ -21,7 +21,7 @@ from blueflame.model.sandbox import (
     SandboxSpec,
 )
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.sandbox.bwrap import arrange_mounts, is_below
+from blueflame.sandbox.bwrap import arrange_mounts, find_nearest_mount, is_below
 from blueflame.sandbox.environment import build_inner_environment
 from blueflame.sandbox.extra_mounts import check_worktree, list_configured_mounts, list_object_folders
 from blueflame.sandbox.prepare import IS_MACOS
@@ -166,10 +166,14 @@ def _list_mounts(
     site: SandboxContext, wanted: SandboxRequest, worktree: Path, home: str, network: Network
 ) -> Iterator[Mount]:
     folder, inside = Path(os.path.realpath(wanted.folder)), wanted.inside
-    yield from list_system_mounts(_find_files_folder(site, folder), network=network is Network.HOST)
+    system = list(list_system_mounts(_find_files_folder(site, folder), network=network is Network.HOST))
+    yield from system
+    if site.repo_root is not None and find_nearest_mount(str(site.repo_root), system) is not None:
+        yield Mount(kind=MountKind.EMPTY, target=str(site.repo_root), why="the repository, in a folder of the system")
     private = Path(os.path.realpath(wanted.home)) if wanted.home is not None else folder / "home"
     yield Mount(kind=MountKind.RW, source=str(private), target=home, why="a private home, empty at first")
-    yield Mount(kind=MountKind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
+    for place in (TMP, "/var/tmp"):  # noqa: S108 - inside
+        yield Mount(kind=MountKind.RW, source=str(folder / "tmp"), target=place, why="private temporary files")
     yield from site.tools.mounts
     for objects, target in list_object_folders(site.objects):
         yield Mount(kind=MountKind.RO, source=objects, target=target, why="the repository's history")

@@ -15,17 +15,29 @@ from blueflame.system.layout import STATE_FOLDER, find_person_state
 
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
 SYSTEM_FOLDERS = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL_FOLDERS)
+PROJECT_FOLDERS = ("/dev/shm", "/usr/app", "/usr/local/src", "/usr/src")  # noqa: S108 - images keep projects there
 MAX_ALTERNATES = 100
 
 
 def check_worktree(worktree: Path, home: Path) -> None:
     """Refuse a worktree that is more than a project: all of it is writable."""
-    path = str(worktree)
     if not worktree.is_dir():
-        raise Refused(f"{path} is not a folder; name the folder that the command may write to")
-    if path == "/" or is_below(os.path.realpath(home), path) or any(is_below(path, place) for place in SYSTEM_FOLDERS):
+        raise Refused(f"{worktree} is not a folder; name the folder that the command may write to")
+    check_place(worktree, home)
+
+
+def check_place(worktree: Path, home: Path) -> None:
+    """Refuse a place where no sandbox can have a worktree, be it there or not."""
+    path = os.path.realpath(worktree)
+    if path == "/" or is_below(os.path.realpath(home), path):
         raise Refused(
             f"{path} cannot be writable in a sandbox: it is more than a project; start in the project's folder"
+        )
+    place = next((each for each in SYSTEM_FOLDERS if is_below(path, each)), None)
+    if place is not None and not any(is_below(path, each) for each in PROJECT_FOLDERS):
+        raise Refused(
+            f"{path} cannot be writable in a sandbox: {place} is the system's there. Move the project to another "
+            "folder, for example in your home"
         )
 
 

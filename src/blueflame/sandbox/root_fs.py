@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from threading import get_ident
 
-from blueflame.model.sandbox import TMP, Mount, MountKind
+from blueflame.model.sandbox import Mount, MountKind
 
 ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 ETC_SETTINGS = (
@@ -57,7 +57,6 @@ def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
             yield Mount(
                 kind=MountKind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's"
             )
-    yield Mount(kind=MountKind.SYMLINK, source=TMP, target="/var/tmp", why="the private /tmp")  # noqa: S108 - inside
 
 
 def _list_machine_mounts(path: Path) -> Iterator[Mount]:

@@ -110,3 +110,8 @@ def test_a_worktree_folder_that_cannot_be_written_is_reported(opened: Repository
     (opened.root / ".trees").mkdir(mode=0o500)
     (reason,) = find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False)
     assert ".trees cannot be written" in reason
+
+
+def test_a_place_that_no_sandbox_can_have_is_reported_before_anything_starts(opened: Repository) -> None:
+    reasons = "\n".join(find_blockers(opened, places_in(opened, "/usr/lib"), SETTINGS, allow_dirty=True))
+    assert "/usr/lib cannot be writable in a sandbox: /usr is the system's there. Move the project" in reasons

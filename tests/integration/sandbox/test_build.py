@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -242,11 +243,30 @@ def test_a_named_folder_that_is_not_there_is_reported(room: SandboxFixture) -> N
     assert any("does not exist" in note for note in room.build().notes)
 
 
-@pytest.mark.parametrize("place", ["/", "/usr", "/etc", "home"])
-def test_a_checkout_that_is_more_than_a_project_is_refused(room: SandboxFixture, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("/", "more than a project"), ("home", "more than a project"), ("/usr", "the system's"), ("/etc", "the system's")],
+)
+def test_a_checkout_that_is_no_project_is_refused(room: SandboxFixture, place: str, why: str) -> None:
     room.worktree = room.home if place == "home" else Path(place)
-    with pytest.raises(Refused, match="more than a project"):
+    with pytest.raises(Refused, match=why):
         room.build()
+
+
+@pytest.mark.parametrize("parent", ["/usr/src", "/dev/shm", "/var/tmp"])  # as images and people with much memory do
+def test_a_repository_in_a_folder_of_the_system_is_hidden_as_elsewhere(room: SandboxFixture, parent: str) -> None:
+    if not os.access(parent, os.W_OK):
+        pytest.skip("only root may write there")
+    with tempfile.TemporaryDirectory(dir=parent) as made:
+        room.repo_root = root = Path(made, "project")
+        room.worktree = root / ".trees" / "worker"
+        room.worktree.mkdir(parents=True)
+        (root / ".env").write_text("SECRET")
+        (shown := root / "prompt.txt").write_text("the task\n")
+        script = f"cat {shown}; echo new > file; ls -A {root}; echo x > {root}/other"
+        said = room.sh(script, inside="/work/project", shown=[shown])
+        assert said.out.split() == ["the", "task", "prompt.txt"]
+        assert (room.worktree / "file").read_text() == "new\n"
 
 
 def test_frozen_files_stay_as_they_are(room: SandboxFixture) -> None:
