@@ -25,7 +25,7 @@ from blueflame.model.errors import GitFailed
 SPARES = ".spares"
 INDEX_SUFFIX = ".index"
 ATTRIBUTES = b".gitattributes"
-MIN_FILES = 2_000  # fewer are written faster than they are compared
+MIN_FILES = 200  # fewer are written about as fast as they are compared
 # what decides how git writes a blob as a file, besides attributes
 CONVERSION = r"^(core\.(autocrlf|eol|attributesfile|symlinks|filemode|ignorecase|precomposeunicode)|filter\..*)$"
 
