@@ -543,6 +543,7 @@ CHAT = (
     chat("chat-again", "a button that was used", "alice has answered", _tap(OWNER, BUTTON_ID), used="alice"),
     chat("chat-member", "a member taps on a gate for owners", "bob may not answer", _tap(MEMBER, BUTTON_ID)),
     order("chat-member-stop", "a member stops the work", "only an owner may stop", "/stop app"),
+    order("chat-member-resume", "a member resumes it", "only an owner may resume", "/resume app"),
     order("chat-member-cancel", "a member cancels another's request", "or the person who asked", "/cancel req-1"),
     chat("chat-other-bot", "a command to another bot", "nothing happens", _write(OWNER, "/stop@b app", chat=GROUP)),
     chat("chat-anonymous", "an anonymous administrator writes in a group", SILENT, _write(1087968824, "x", chat=GROUP)),

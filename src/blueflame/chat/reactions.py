@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from blueflame.chat.outbox import Outgoing, Sent
@@ -28,7 +29,7 @@ HELP = """Write what is to be done: it becomes a request. `name: text` or #name 
 /status what runs and waits
 /gates what waits for your answer
 /cost what sessions cost
-/stop NAME stop the session of a repository
+/stop NAME stop the session of a repository; /resume NAME continues it
 /cancel ID cancel a request: your own, or any as an owner
 Reply to a question to give a reason."""
 
@@ -208,13 +209,13 @@ def _run(message: ChatMessage, sender: Sender, rest: str, context: ChatContext) 
     return _request(message, sender, _find_addressed(rest, message, context))
 
 
-def _stop(message: ChatMessage, sender: Sender, rest: str, context: ChatContext) -> Reaction:
+def _stop(message: ChatMessage, sender: Sender, rest: str, context: ChatContext, verb: str = "stop") -> Reaction:
     chat = context.settings.telegram.chats.get(message.chat) if context.settings.telegram else None
     known = tuple(context.settings.repositories)
     name = rest.lstrip("#@") or (chat.repository if chat else None) or (known[0] if len(known) == 1 else "")
     if name not in known:
-        return _reply(message, f"Which one? /stop NAME, with one of {', '.join(known)}")
-    return _command(message, sender, "stop", name)
+        return _reply(message, f"Which one? /{verb} NAME, with one of {', '.join(known)}")
+    return _command(message, sender, verb, name)
 
 
 def _cancel(message: ChatMessage, sender: Sender, rest: str, _context: ChatContext) -> Reaction:
@@ -224,6 +225,7 @@ def _cancel(message: ChatMessage, sender: Sender, rest: str, _context: ChatConte
 COMMANDS: Mapping[str, Callable[[ChatMessage, Sender, str, ChatContext], Reaction]] = {
     "run": _run,
     "stop": _stop,
+    "resume": partial(_stop, verb="resume"),
     "cancel": _cancel,
 }
 

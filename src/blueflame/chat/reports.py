@@ -131,7 +131,7 @@ def _describe(entry: HouseEntry, known: Mapping[str, Any], describe_wait: Callab
         case SessionFound(session=session):
             return f"{where}: {name} has begun, {session}."
         case SessionStopped(reason=reason):
-            go_on = f"Continue it with 'blueflame resume' at a terminal, or drop it with /cancel {name}"
+            go_on = f"Continue it with /resume {where}, or drop it with /cancel {name}"
             return f"{where}: stopped, {shorten_line(reason, 500)}. {title}\n{go_on}"
         case RequestCancelled(by=by):
             own = f"(telegram:{known.get('user')})" in by and not known.get("stopping")  # the reply to /cancel says so

@@ -64,6 +64,7 @@ class RequestRecord:
     session: str = ""
     starts: int = 0  # processes in a row that gave no session, or did not end it
     problem: str = ""  # why it cannot start or is stopped
+    resumed_at: float = 0.0  # when a person last ordered that its stopped session goes on
     cancelled_by: str = ""
     outcome: str = ""  # of its session, at the end
     usd: float = 0.0
@@ -138,7 +139,8 @@ def _note(record: RequestRecord, entry: HouseEntry) -> RequestRecord:
             return replace(record, gate=None, gate_opened_at=0.0)
         case StartIntended():
             in_a_row = entry.at - record.changed_at < LASTING_SECONDS
-            return replace(record, starts=record.starts + 1 if in_a_row else 1)
+            resumed_at = entry.at if record.state is _S.STOPPED else record.resumed_at
+            return replace(record, starts=record.starts + 1 if in_a_row else 1, resumed_at=resumed_at)
         case StartFailed(reason=reason) | SessionStopped(reason=reason):
             return replace(record, problem=reason)
         case SessionFound(session=session):

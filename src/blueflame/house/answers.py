@@ -23,6 +23,7 @@ from blueflame.model.house.event import (
     HouseEvent,
     RequestCancelled,
     RequestState,
+    StartIntended,
 )
 from blueflame.model.suggestions import suggest
 from blueflame.orchestrator.sessions import send_to_inbox
@@ -144,7 +145,7 @@ class Answers:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def _take_command(self, waiting: WaitingArrival, command: IncomingCommand) -> None:
-        verbs = {"cancel": self._cancel, "stop": self._stop}
+        verbs = {"cancel": self._cancel, "stop": self._stop, "resume": self._resume}
         act = verbs.get(command.verb)
         if act is None:
             known = ", ".join(verbs)
@@ -214,8 +215,22 @@ class Answers:
             except FAILURES as error:
                 self._settle_command(waiting, command, problem=str(error))
                 return
-            reply = f"{repository.unfinished} is stopping; 'blueflame resume' continues it"
+            reply = f"{repository.unfinished} is stopping; /resume or 'blueflame resume' continues it"
             self._settle_command(waiting, command, reply=reply)
+
+    def _resume(self, waiting: WaitingArrival, command: IncomingCommand) -> None:
+        """Continue the session of a repository that was stopped."""
+        found = [each for each in self.core.state.list_of(command.subject) if each.state is RequestState.STOPPED]
+        if command.sender.trust is not Trust.OWNER:
+            self._settle_command(waiting, command, problem="only an owner may resume a session")
+        elif not found:
+            problem = f"no session is stopped in {command.subject or 'the house'}: nothing to resume"
+            self._settle_command(waiting, command, problem=problem)
+        else:
+            record = found[0]
+            intended = StartIntended(resumes=record.session)
+            reply = f"{record.session} goes on"
+            self._settle_command(waiting, command, reply=reply, stream=record.id, also=(intended,))
 
     def send_stop(self, repository: WatchedRepository, session: str, by: str, *, key: str) -> None:
         """Ask a session to stop, once by the key."""

@@ -166,11 +166,13 @@ def test_commands_reach_the_house_and_their_outcome_the_sender(house: ChatHouse,
     async def story() -> None:
         async with house.run():
             await house.until_started()
-            for text in ("/stop", "/cancel req-7", "/help", "/stop nowhere", "/cancel"):
+            for text in ("/stop", "/cancel req-7", "/help", "/stop nowhere", "/cancel", "/resume shop"):
                 await house.until_taken(api.write(ANNA, ANNA, text))
-            stop, cancel = house.arrivals
+            stop, cancel, resume = house.arrivals
             assert isinstance(stop, IncomingCommand)
             assert isinstance(cancel, IncomingCommand)
+            assert isinstance(resume, IncomingCommand)
+            assert (resume.verb, resume.subject) == ("resume", "shop")
             assert (stop.verb, stop.subject, cancel.verb, cancel.subject) == ("stop", "shop", "cancel", "req-7")
             settled = CommandSettled(
                 source="telegram",

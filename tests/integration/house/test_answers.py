@@ -12,11 +12,13 @@ from blueflame.house.core import HouseCore
 from blueflame.house.loop import HouseLoop
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.journal import Journal
+from blueflame.model.event import OrchestratorStopped
 from blueflame.model.house.arrival import IncomingCommand, Sender, Trust
+from blueflame.model.house.event import RequestQueued, RequestReceived, RequestState, SessionFound, StartIntended
 from blueflame.model.settings.house import HouseSettings
 from blueflame.orchestrator.project import open_project
 from blueflame.system import flock
-from support.house_requests import hand_in_order
+from support.house_requests import build_request, hand_in_order
 from support.houses import OPENED, OWNER, HouseStage, make_served_repository
 
 
@@ -90,3 +92,36 @@ def test_a_member_may_cancel_what_they_asked_for_and_nothing_else(tmp_path: Path
     bob = Sender(name="bob", trust=Trust.MEMBER, address="telegram:7")
     order = IncomingCommand(source="telegram", key="1", sender=bob, at=1.0, verb="cancel", subject="req-1")
     assert hand_in_order(tmp_path, settings, order, asked_by=asked_by) == reply
+
+
+@pytest.mark.parametrize(
+    ("order", "reply", "state"),
+    [
+        (None, "", RequestState.STOPPED),
+        ("shop", "ses-1 goes on", RequestState.RUNNING),
+        ("blog", "no session is stopped in blog: nothing to resume", RequestState.STOPPED),
+    ],
+)
+def test_a_session_that_a_person_stopped_is_resumed_on_order_only(
+    tmp_path: Path, order: str | None, reply: str, state: RequestState
+) -> None:
+    config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
+    with Journal.open(open_project(config).state.journal) as journal:
+        journal.append("ses-1", 0, [OPENED, OrchestratorStopped(reason="stopped by anna")], 2.0)
+    config.write_text("{")  # no process is started
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    loaded = load_house(stage.paths.config)
+    received = RequestReceived(request=build_request(), repository="shop")
+    with HouseJournal.open(stage.paths.journal) as house:
+        begun = (received, RequestQueued(), StartIntended(), SessionFound(session="ses-1"))
+        house.append([("req-1", each) for each in begun], 1.0)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, house, environ={}, login="alice", wake=wake))
+        asyncio.run(loop.step())
+        if order is not None:
+            about = {"source": "telegram", "key": "1", "sender": OWNER, "at": 3.0}
+            house.receive("telegram", [IncomingCommand(**about, verb="resume", subject=order)])  # type: ignore[arg-type]
+            asyncio.run(loop.step())
+        asyncio.run(loop.step())
+        fate = house.find_fate("telegram", "1")
+        assert (fate.reply if fate else "", loop.core.state.requests["req-1"].state) == (reply, state)

@@ -65,13 +65,13 @@ class IncomingAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingCommand:
-    """An order about what runs: stop a session, cancel a request."""
+    """An order about what runs: stop or resume a session, cancel a request."""
 
     source: str
     key: str
     sender: Sender
     at: float
-    verb: str  # stop | cancel
+    verb: str  # stop | resume | cancel
     subject: str = ""  # the id of a request, or the name of a repository
     reply_to: str = ""
 
