@@ -18,7 +18,7 @@ from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 from blueflame.system.process import ProcessResult, run
 
-PUSH_TIMEOUT, FORGE_TIMEOUT = 600.0, 120.0
+FORGE_TIMEOUT = 120.0
 PROMPT_VARIABLES = {"GH_PROMPT_DISABLED": "1", "NO_PROMPT": "1", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0"}
 URL_PATTERN = re.compile(r"(?:^|\s)(https?://\S+)")
 
@@ -35,10 +35,10 @@ class PullRequest(NamedTuple):
     draft: bool = True
 
 
-def push_branch(repo: Repository, remote: str, commit: str, branch: str) -> None:
+def push_branch(repo: Repository, remote: str, commit: str, branch: str, *, timeout: float) -> None:
     """Push without force: if the remote branch has other commits, raise ForgeFailed and change nothing."""
     args = ("push", "-q", "--no-follow-tags", "--no-recurse-submodules", remote, f"{commit}:refs/heads/{branch}")
-    done = try_git(repo.root, *args, timeout=PUSH_TIMEOUT)
+    done = try_git(repo.root, *args, timeout=timeout)
     if done.code:
         raise ForgeFailed(f"{branch} could not be pushed to {remote}: {build_git_error(repo.root, args, done)}")
 

@@ -127,6 +127,7 @@ class ChangesetRecord:
     changeset: Changeset
     state: ChangesetState = ChangesetState.FORMED
     formed_at: float = 0.0
+    judged_at: float = 0.0
     build: Build | None = None
     note: str = ""
     landed_as: str | None = None

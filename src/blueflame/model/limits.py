@@ -61,6 +61,7 @@ class Limits:
     on_validation_failed: str = "ask"  # ask | requeue | drop
     review_threshold: float | None = None  # the confidence that an agent's verdict needs to pass
     on_conflict: str = "merger"  # merger | requeue
+    remote: str = ""  # that changesets are pushed to; "" where we land them, and in earlier journals
     retry_from: str = "scratch"  # scratch | continue; settings have `continue`, older sessions did not
     dependents: str = PASSED  # passed | reviewed
     hooks: tuple[str, ...] = ()  # the user hooks that are configured

@@ -87,7 +87,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "gates": "on_validation_failed validator_retries on_exhausted on_rate_limit on_overlap max_questions question_wait"
     " max_replans",
     "merging": "on_conflict retry_red_checks",
-    "landing": "branch_prefix forge draft",
+    "landing": "branch_prefix forge push_timeout draft",
     "commits": "style author agent",
     "worktree": "setup_timeout ports_per_worktree include",
     "permissions": "allowed_paths blocked_paths blocked_tools",

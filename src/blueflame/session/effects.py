@@ -159,12 +159,6 @@ def effects_due(session: Session) -> tuple[Effect, ...]:
     return (*(effect for effect in effects if not is_held(session, name_act(session, effect))), *waits)
 
 
-def list_commands_under_way(session: Session) -> tuple[str, ...]:
-    """Name what runs commands without an agent, which can take minutes: `checks of task-001`, `build of cs-001`."""
-    due = (each for each in effects_due(session) if isinstance(each, DiagnoseTask | BuildChangeset))
-    return tuple(name_act(session, each) for each in due)
-
-
 def list_effects(session: Session) -> tuple[Effect, ...]:
     """Return the effects that are due, also those that are held because they failed."""
     hooks = tuple(RunHook(due) for due in session.hooks_due.values())

@@ -69,6 +69,7 @@ def build_session_limits(
         on_validation_failed=settings.gates.on_validation_failed,
         review_threshold=chosen.review_threshold,
         on_conflict=settings.merging.on_conflict,
+        remote=settings.landing.remote if settings.landing.mode == "pull-request" else "",
         dependents=settings.schedule.dependents or _choose_dependents(settings, workflow),
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
         checks=diagnostics.commands if diagnostics.enabled else (),

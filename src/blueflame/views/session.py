@@ -14,6 +14,14 @@ from blueflame.model.gate import Gate
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import HistoryResult, TaskRecord, TaskState
 from blueflame.session.clarifications import list_assumptions
+from blueflame.session.effects import (
+    BuildChangeset,
+    DiagnoseTask,
+    Effect,
+    LandChangeset,
+    effects_due,
+    name_act,
+)
 from blueflame.session.environment import describe_problem, list_held
 from blueflame.session.estimate import CostRange
 from blueflame.session.landed_work import LandedWork, count_landed_work
@@ -118,6 +126,8 @@ def build_status_view(
     if session.awaited and not session.ended:
         waits = [f"a {role} agent for {wait.subject}: {wait.queue}" for role, wait in session.awaited.items()]
         facts.append(NamedValue("Waits for", "\n".join(waits), "warn"))
+    if not session.ended and (commands := list_commands_under_way(session, now)):
+        facts.append(NamedValue("Under way", "\n".join(commands)))
     facts += _list_hindrances(session, now)
     if session.overlaps:
         facts.append(
@@ -288,6 +298,22 @@ def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) 
 def _describe_parked(parked: RuntimeParked, now: float) -> str:
     left = f" (in {format_duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
     return describe_parked(parked) + format_until(parked.until) + left
+
+
+def list_commands_under_way(session: Session, now: float) -> tuple[str, ...]:
+    """Name what runs commands without an agent, which can take minutes: `checks of task-001`, `build of cs-001`."""
+    due = (each for each in effects_due(session) if isinstance(each, DiagnoseTask | BuildChangeset | LandChangeset))
+    return tuple(f"{name_act(session, each)}{_describe_landing(session, each, now)}" for each in due)
+
+
+def _describe_landing(session: Session, effect: Effect, now: float) -> str:
+    """`: pushing to origin, 3 min`, since this try began."""
+    if not isinstance(effect, LandChangeset):
+        return ""
+    failed = session.problems.get(name_act(session, effect))
+    since = failed.until if failed is not None else session.changesets[effect.changeset].judged_at
+    what = f": pushing to {session.limits.remote}" if session.limits.remote else ""
+    return f"{what}, {format_duration(max(now - since, 0))}"
 
 
 def _list_hindrances(session: Session, now: float) -> Iterator[NamedValue]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import landing
+from blueflame.git.forges import push_branch
 from blueflame.git.half_update import NOTE, note_update
 from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
 from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository, find_dirty_paths, is_usable, open_repository, read_branch_head
-from blueflame.model.errors import GitFailed
+from blueflame.model.errors import GitFailed, ProcessFailed
 
 Git = Callable[..., str]
 
@@ -216,6 +218,13 @@ def test_a_checkout_whose_git_folder_is_elsewhere_is_updated(
     landed(ours.root)
     assert not is_usable(ours, new, ref="refs/blueflame/attempts/x"), "as it was opened before its folder moved"
     assert is_usable(moved, new, ref="refs/blueflame/attempts/x")
+
+
+def test_a_push_to_a_remote_that_never_answers_ends_in_time(ours: Repository, new: str, git: Git) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        git(ours.root, "remote", "add", "origin", f"git://127.0.0.1:{silent.getsockname()[1]}/x")
+        with pytest.raises(ProcessFailed, match=r"git .* push .* not finished after 0\.2 seconds"):
+            push_branch(ours, "origin", new, "work", timeout=0.2)
 
 
 def test_a_worktree_whose_folder_is_gone_does_not_matter(ours: Repository, new: str, git: Git, tmp_path: Path) -> None:

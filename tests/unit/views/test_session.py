@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from blueflame.model.event import CycleEnded, Event, GateAnswered, LandingUndone
+from blueflame.model.event import CycleEnded, EnvironmentRetried, Event, GateAnswered, LandingUndone
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.session.consequences import consequences_of
+from blueflame.session.environment import report_problem
 from blueflame.views.session import (
     build_gates_json,
     build_session_json,
     build_status_view,
     build_summary_view,
     format_budget,
+    list_commands_under_way,
 )
 from support.recorded_session import ID, Story
 from support.session_examples import Outcomes, reported, task
@@ -82,3 +85,20 @@ def test_a_deferred_task_shows_why() -> None:
     world = reported(Outcomes(task(1), answers={"changeset": skipped}), limits=Limits(max_cycles=1))
     (line,) = build_summary_view(world.session, now=0.0).not_landed
     assert line.note == "your checkout of main is not clean"
+
+
+def test_a_push_that_takes_long_is_named_with_its_remote_and_since_when() -> None:
+    story = Story().reviewing()
+    session = story.session
+    session.limits = replace(session.limits, remote="origin")
+    tell(story, GateAnswered(gate="changeset-cs-1-auth", answer=Answer(choice="approve")))
+    later = story.now + 180
+    words = "landing of cs-1-auth: pushing to origin, 3 min 00 s"
+    assert list_commands_under_way(session, later) == (words,)
+    assert ("Under way", words) in [fact[:2] for fact in build_status_view(session, now=later).facts]
+
+    failed = report_problem(session, "landing of cs-1-auth", "no pull request could be opened: x", later)
+    story.tell(failed)
+    assert list_commands_under_way(session, later) == (), "it waits, which is shown as hindered"
+    story.tell(EnvironmentRetried(act=failed.act))
+    assert list_commands_under_way(session, failed.until + 2) == ("landing of cs-1-auth: pushing to origin, 2.0 s",)

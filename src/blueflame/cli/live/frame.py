@@ -21,7 +21,6 @@ from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import VERIFIED, TaskState
-from blueflame.session.effects import list_commands_under_way
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.state import Session
 from blueflame.text.format import format_clock, format_dollars
@@ -29,7 +28,7 @@ from blueflame.text.marks import MARKS as TASK_MARKS
 from blueflame.text.questions import list_choices
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.activity import describe_wait, format_tokens
-from blueflame.views.session import find_wait_reason, format_budget
+from blueflame.views.session import find_wait_reason, format_budget, list_commands_under_way
 
 BAR_WIDTH, SHORT_BAR_WIDTH = 20, 10
 NARROW, NARROWEST = 64, 48
@@ -80,7 +79,7 @@ class SessionFrame:
     def _draw_commands(self) -> list[RenderableType]:
         """One line per check or build: they run without an agent."""
         mark, style = ACTIVITY_MARKS[AgentState.WORKING]
-        commands = list_commands_under_way(self.session)[:MAX_QUESTIONS]
+        commands = list_commands_under_way(self.session, self.now)[:MAX_QUESTIONS]
         return [_keep_on_one_line(Text.assemble((f"{mark} ", style), clean_line(each))) for each in commands]
 
     def _draw_parked(self) -> list[RenderableType]:

@@ -16,10 +16,10 @@ from blueflame.cli.live.frame import MAX_EVENTS, SessionFrame
 from blueflame.cli.render.activity import draw_activity_line, draw_command_line
 from blueflame.model.activity import Activity
 from blueflame.model.event import JournalEntry
-from blueflame.session.effects import list_commands_under_way
 from blueflame.session.state import Session
 from blueflame.system.lines import STEP_BYTES
 from blueflame.telemetry.activity import ActivityTracker
+from blueflame.views.session import list_commands_under_way
 
 MIN_FRAME_SECONDS = 0.125  # between two frames: a faster view only flickers
 QUIET_SECONDS = 60.0  # without an event, after which lines say what each agent does
@@ -69,7 +69,7 @@ class EventLines:
     def tick(self, now: float) -> None:
         """After a long silence, print a line for each agent, and for what runs without one."""
         if self._timer() - self._printed_at >= QUIET_SECONDS:
-            commands = list_commands_under_way(self._seen_session) if self._seen_session else ()
+            commands = list_commands_under_way(self._seen_session, now) if self._seen_session else ()
             self._print(
                 [
                     *(draw_activity_line(each, now=now) for each in self._activities().values()),

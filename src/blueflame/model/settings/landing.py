@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from blueflame.model.settings.fields import InvalidValue, Section, Text
+from blueflame.model.settings.fields import Duration, InvalidValue, Section, Text
 
 AUTHOR = re.compile(r"(?P<name>[^<>\n]*[^<>\s]) <(?P<address>[^<>\s]+@[^<>\s]+)>")
 INVALID_BRANCH_PREFIX = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|(^|/)\.|\.lock/")
@@ -33,6 +33,8 @@ class LandingSettings(Section):
     forge: Literal["auto", "gh", "glab", "none"] = "auto"
     """For pull-request: the program that opens it, on our side of the walls; auto: by the remote's address, else
     whichever is installed. none: only push."""
+    push_timeout: Duration = 300.0
+    """For pull-request: how long a push may take. Then it is tried again later, as all that fails outside of us."""
     draft: bool = True
     """For pull-request: open it as a draft."""
 

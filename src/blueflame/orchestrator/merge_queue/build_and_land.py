@@ -195,7 +195,7 @@ def open_pull_request(
     landing, changeset = context.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
     try:
-        push_branch(context.repo, landing.remote, build.commit, branch)
+        push_branch(context.repo, landing.remote, build.commit, branch, timeout=landing.push_timeout)
         forge = choose_forge(context.repo.root, landing.remote, landing.forge)
         request = PullRequest(
             branch=branch,

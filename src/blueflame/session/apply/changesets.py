@@ -94,10 +94,9 @@ STATE_BY_CHOICE = {
 }
 
 
-def _apply_changeset_judged(session: Session, event: ChangesetJudged, _at: float) -> None:
-    _put_changeset(
-        session, replace(session.changesets[event.changeset], state=STATE_BY_CHOICE[event.choice], note=event.note)
-    )
+def _apply_changeset_judged(session: Session, event: ChangesetJudged, at: float) -> None:
+    record, state = session.changesets[event.changeset], STATE_BY_CHOICE[event.choice]
+    _put_changeset(session, replace(record, state=state, note=event.note, judged_at=at))
 
 
 def _apply_base_moved(session: Session, event: BaseMoved, _at: float) -> None:
