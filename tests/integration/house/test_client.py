@@ -39,7 +39,7 @@ def test_a_kept_request_has_an_id_and_can_be_listed_shown_waited_for_and_cancell
     kept = [json.loads(show("run", "--detach", "--json", text)) for text in ("Add a note", "Add a page")]
     note, page = [str(each["request"]) for each in kept]
     assert [each["state"] for each in kept] == ["waiting"] * 2
-    assert "kept until the house runs: start it with 'blueflame serve'" in kept[0]["reply"]
+    assert "kept until 'blueflame serve' runs" in kept[0]["reply"]
     listed = json.loads(show("requests", "--json"))
     assert (listed["kept"], {each["request"]: each["state"] for each in listed["requests"]}) == (
         2,
@@ -50,7 +50,7 @@ def test_a_kept_request_has_an_id_and_can_be_listed_shown_waited_for_and_cancell
     assert '"received"' in show("wait", page, "--timeout", "1ms", "--json", code=ExitCode.TIMED_OUT)
     assert '"received"' in show("wait", "--timeout", "1ms", "--json", code=ExitCode.TIMED_OUT)
     for each in (note, page):
-        assert "kept until the house runs" in show("requests", "cancel", each)
+        assert "kept until 'blueflame serve' runs" in show("requests", "cancel", each)
     status = json.loads(show("status", "--house", "--json"))
     assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
     show("requests", "frob", code=ExitCode.USAGE)

@@ -144,8 +144,8 @@ def print_fate(client: HouseClient, fate: ArrivalFate, *, as_json: bool) -> int:
         state, words = ("accepted" if fate.accepted else "refused"), fate.reply
     else:
         pid, state = client.find_pid(), "waiting"
-        hint = "the house runs: start it with 'blueflame serve'" if pid is None else f"the house (pid {pid}) takes it"
-        words = f"kept until {hint} (house {client.paths.root})"
+        taker = "'blueflame serve' runs" if pid is None else f"the house takes it (pid {pid})"
+        words = f"kept until {taker} (house {client.paths.root})"
     if as_json:
         print_json({"state": state, "request": fate.stream if fate.stream.startswith("req-") else None, "reply": words})
     else:
