@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from blueflame.chat.asking import ASK
+from blueflame.chat.asking import ASK, REMINDER
 from blueflame.chat.outbox import OUT, SENT
 from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED
 from blueflame.chat.reports import REQUEST
@@ -25,6 +25,8 @@ def list_bot_changes(notes: Mapping[str, str], cursor: str, number: str) -> dict
     if before == number:
         return changes
     for key, value in notes.items():
+        if key.startswith(SENT) and f":{REMINDER}:" in key:
+            continue  # no one is reminded again
         if key.startswith((SENT, BUTTON, PROMPT, SETTLED)):
             changes[key] = None
         elif key.startswith(REQUEST):

@@ -12,7 +12,13 @@ from blueflame.chat.outbox import Outgoing
 from blueflame.chat.updates import format_cursor
 
 REQUEST = {"repository": "shop", "title": "Add a page", "chat": 11}
-KEPT = {"seen": "7", "held:11:7": "shop: done", "followed:shop/ses-1": "5", "paired:x": "{}"}
+KEPT = {
+    "seen": "7",
+    "held:11:7": "shop: done",
+    "followed:shop/ses-1": "5",
+    "paired:x": "{}",
+    "sent:ask:shop/ses-1/plan:remind:anna": "{}",
+}
 OF_MESSAGES = dict.fromkeys(["sent:ask:shop/ses-1/plan:11", "button:g:x", "prompt:11:11", "settled:11:5"], "{}")
 
 
