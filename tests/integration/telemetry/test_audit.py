@@ -13,7 +13,7 @@ from blueflame.model.audit import AuditLine
 from blueflame.model.errors import WorldError
 from blueflame.telemetry.audit import format_summary, parse_audit, read_audit
 from blueflame.text.sanitize import DANGEROUS
-from blueflame.watcher.audit_log import AuditLog
+from blueflame.watcher.audit_log import AuditLog, UnwritableLog
 
 
 def entry(
@@ -43,6 +43,15 @@ def written(path: Path, *entries: dict[str, str]) -> Path:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return written(tmp_path / "мой лог.jsonl", *(entry(target=f"файл {n}") for n in range(5)))
+
+
+def test_a_log_makes_its_folder_again_but_not_that_of_a_repository_that_was_renamed(tmp_path: Path) -> None:
+    state = tmp_path / "repo" / ".blueflame"
+    with pytest.raises(UnwritableLog, match="No such file or directory"):
+        AuditLog(str(state / "logs" / "worker.jsonl"))
+    assert list(tmp_path.iterdir()) == []
+    state.mkdir(parents=True)
+    assert read_audit(written(state / "logs" / "worker.jsonl", entry())).findings == ()
 
 
 def test_what_was_written_is_read_back(log: Path) -> None:

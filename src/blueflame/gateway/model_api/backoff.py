@@ -184,7 +184,8 @@ class AccountWait:
         content = {"kind": failure.kind, "reason": failure.reason, "until": again, "since": since}
         draft = f"{path}.{os.getpid()}.draft"
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            with suppress(FileExistsError):  # not its parents: the repository may have been renamed
+                os.mkdir(os.path.dirname(path))  # noqa: PTH102, PTH120
             with open(draft, "w", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(json.dumps({**content, "folder": self._folder}))
             os.replace(draft, path)  # noqa: PTH105
