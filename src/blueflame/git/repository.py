@@ -164,17 +164,17 @@ def list_tags(repo: Repository) -> dict[str, str]:
     return {name: sha for name, sha in sorted(tags.items()) if OBJECT_ID.fullmatch(sha) and not name.endswith(".lock")}
 
 
-def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
-    """Whether the repository is where it was, has this commit with its files, and can store objects and refs."""
+def is_usable(repo: Repository, *, ref: str) -> bool:
+    """Whether the repository is where it was, and an object and a ref beside `ref` can be written."""
     if not repo.objects.is_dir():
         return False
     try:
         probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
         run_git(repo.root, "update-ref", f"{ref}-probe", probe)
         run_git(repo.root, "update-ref", "-d", f"{ref}-probe")
-        return not find_damage(repo, (sha,))
     except (WorldError, OSError):
         return False
+    return True
 
 
 def find_damage(repo: Repository, shas: Iterable[str]) -> str:

@@ -216,8 +216,8 @@ def test_a_checkout_whose_git_folder_is_elsewhere_is_updated(
     outcome = advance_branch(moved, "main", old=moved.base_sha, new=new)
     assert outcome == Advanced(f"updated the checkout in {ours.root}")
     landed(ours.root)
-    assert not is_usable(ours, new, ref="refs/blueflame/attempts/x"), "as it was opened before its folder moved"
-    assert is_usable(moved, new, ref="refs/blueflame/attempts/x")
+    assert not is_usable(ours, ref="refs/blueflame/attempts/x"), "as it was opened before its folder moved"
+    assert is_usable(moved, ref="refs/blueflame/attempts/x")
 
 
 def test_a_push_to_a_remote_that_never_answers_ends_in_time(ours: Repository, new: str, git: Git) -> None:

@@ -16,7 +16,7 @@ from blueflame.git.batch import find_missing_commits
 from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.filters import find_filtered_paths
 from blueflame.git.rebase import reword_commits
-from blueflame.git.repository import is_usable
+from blueflame.git.repository import find_damage, is_usable
 from blueflame.git.results import (
     CollectedResult,
     NoResult,
@@ -91,7 +91,8 @@ def inspect_commits(
 def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: BlueFlameError) -> AttemptOutcome:
     """Judge a result that cannot be checked: it has failed, never passed. Raise the error if it is ours.
 
-    It is ours when git was killed, waits for a lock or has no room, or when our own repository cannot be used.
+    It is ours when git was killed, waits for a lock or has no room, or when our own repository is damaged or cannot be
+    used.
     """
     checkout = context.paths.checkout(finished.attempt.agent_id)
     if not checkout.is_dir():
@@ -101,8 +102,10 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
     cause = classify_problem(str(error))
     ours = cause in OUR_CAUSES or (cause == "permission" and str(checkout) not in str(error))
     ref = _get_result_ref(finished.attempt)
-    if isinstance(error, WorldError) and (ours or not is_usable(context.repo, finished.base, ref=ref)):
+    if isinstance(error, WorldError) and (ours or not is_usable(context.repo, ref=ref)):
         raise error
+    if damage := find_damage(context.repo, (finished.base,)):
+        raise GitFailed(damage) from error
     return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
 
 
