@@ -17,6 +17,7 @@ from blueflame.chat.sessions import list_files
 from blueflame.chat.setup import ChatSetup
 from blueflame.chat.updates import ButtonTap
 from blueflame.dispatch.people import Ask, find_deadline, find_default, is_announced, list_asks
+from blueflame.dispatch.quiet_hours import find_quiet_end
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.house.event import OpenGate
 from blueflame.text.format import format_until
@@ -48,6 +49,9 @@ class GateAsker:
     async def _ask_about(self, key: str, found: OpenGate) -> float | None:
         if not is_announced(found.gate):
             return None
+        hours = self._setup.rules.find_quiet_hours(found.gate.kind)
+        if (quiet_end := find_quiet_end(hours, self._setup.clock.now())) is not None:
+            return quiet_end  # one that was opened before may be late: the house did not run, or Telegram was away
         since: dict[int, float] = {}  # when each chat is asked
         asks = list_asks(self._setup.rules, found.gate.kind, found.opened_at)
         for (at, is_reminder), due in groupby(asks, key=_find_moment):

@@ -69,7 +69,7 @@ def report_event(
         case AnswerSettled(source=source) | CommandSettled(source=source):
             return _report_settled(entry, event, notes) if source == SOURCE else EventReport()
         case RepositoryHeld(repository=repository, reason=reason):
-            text = f"{repository}: no session can start. {shorten_line(reason, 500)}"
+            text = f"{repository}: no session can start; it is tried again. {shorten_line(reason, 500)}"
             places = [Place(chat) for chat in others if chat not in _list_readers(notes, repository, reason)]
             return EventReport(later=tuple(_build(entry, each, text) for each in places))
     place = _find_place(known)

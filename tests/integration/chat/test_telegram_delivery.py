@@ -225,7 +225,7 @@ def test_the_token_is_in_no_log_error_or_file_name(
         async with house.run():
             await house.until_started()
             house.record(HOUSE, RepositoryHeld(repository="shop", reason="its configuration"))
-            await house.until_shown(ANNA, "shop: no session can start. its configuration")
+            await house.until_shown(ANNA, "shop: no session can start; it is tried again. its configuration")
             api.errors["getUpdates"] = [ApiError(500, f"at /bot{api.token}/getUpdates"), ApiError(409, "Conflict")]
             await house.until_taken(api.write(ANNA, ANNA, "hello"))
         async with open_client("12345:wrong-token", api.url) as client:

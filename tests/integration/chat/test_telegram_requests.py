@@ -227,6 +227,24 @@ BUDGET_GATE = Gate(
 )
 
 
+def test_a_gate_that_was_opened_before_quiet_hours_wakes_no_one_in_them(house: ChatHouse, api: BotApi) -> None:
+    """The house was started late, or Telegram could not be reached."""
+    house = build_house(house, api, quiet_hours=NIGHT)
+    house.story.planned()
+    house.show_gates()
+    house.desk.gates = tuple(replace(each, opened_at=NOON - 2 * 3600) for each in house.desk.gates)
+
+    async def story() -> None:
+        async with house.run():
+            await house.until_taken(api.write(ANNA, ANNA, "/status"))
+            await house.until_shown(ANNA, "The status of the house.")
+            assert len(api.messages) == 1
+            house.clock.advance(3600)
+            await house.until_shown(ANNA, "Approve the plan")
+
+    play(story())
+
+
 def test_a_gate_about_money_is_asked_in_quiet_hours(house: ChatHouse, api: BotApi) -> None:
     house = build_house(house, api, quiet_hours=NIGHT)
 
