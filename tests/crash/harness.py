@@ -15,7 +15,7 @@ from crash.expectations import Expected, Tally, build_expected
 from crash.fork_server import ForkServer
 from crash.scenario import Scenario, build_scenario, copy_scenario
 
-SHORT = 24  # random kills by default
+SHORT = 8  # random kills by default
 
 
 @dataclass

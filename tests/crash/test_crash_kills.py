@@ -48,6 +48,8 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
 ) -> None:
     row = tally(f"at random: {what}", "every 30 to 600 ms, with dice that are the same in every run")
     seed = 0
+    if wardens and not harness.long:
+        wardens = 1.0  # of few kills, each
     while row.kills < harness.kills // 2:
         dice = harness.roll(what, seed)
         scenario, expected = (
@@ -69,6 +71,7 @@ def test_killed_while_it_stops_nothing_is_lost_and_nothing_runs_twice(harness: H
         scenario, expected = (
             harness.stage(("flow", "waves")[seed % 2]) if harness.long else harness.stage("short", size=2)
         )
-        toll = kill_at_random(harness.fork_server, scenario, dice, most=8, wardens=0.2, asks=True)
+        most = 8 if harness.long else 3
+        toll = kill_at_random(harness.fork_server, scenario, dice, most=most, wardens=0.2, asks=True)
         row.kills += toll.kills
         row.add(scenario, expected, wardens=toll.wardens, world=True)
