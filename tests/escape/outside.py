@@ -48,7 +48,6 @@ class Outside:
     root: Path
     uid: int
     nonce: str = field(default_factory=lambda: secrets.token_hex(4))
-    trusted: set[str] = field(default_factory=set)  # configurations: what was trusted once stays so
 
     @property
     def home(self) -> Path:

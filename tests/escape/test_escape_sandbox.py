@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -14,20 +13,27 @@ from pathlib import Path
 import pytest
 
 from escape.attack import Attack, Probe
-from escape.boxing import as_user, attempt, box_command, build_environment, everybody, machine, tight, uid_of
+from escape.boxing import (
+    as_user,
+    attempt,
+    box_command,
+    build_environment,
+    choose_for,
+    everybody,
+    machine,
+    tight,
+    uid_of,
+)
 from escape.outside import Outside, await_end, processes_with
 from escape.table import behind
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
 
 WHO = everybody()
-EVERY_USER = "BLUEFLAME_EVERY_USER" in os.environ  # `make escape`
 TOGETHER = [row for row in behind("sandbox") if isinstance(row.deed, Probe) and not (row.deed.alone or row.deed.most)]
 HOGS = [row for row in behind("sandbox") if isinstance(row.deed, Probe) and row.deed.most and not row.deed.alone]
 ALONE = [row for row in behind("sandbox") if isinstance(row.deed, Probe) and row.deed.alone]
-ALONE_AS = [  # each needs a sandbox of its own: as one user and the next by turns, or as all of them
-    (row, who) for n, row in enumerate(ALONE) for who in (WHO if EVERY_USER else (WHO[n % len(WHO)],))
-]
+ALONE_AS = [(row, who) for who in WHO for row in choose_for(who, ALONE)]  # each needs a sandbox of its own
 BITING = [row for row in TOGETHER if isinstance(row.deed, Probe) and row.deed.bites]
 
 
@@ -76,7 +82,8 @@ def test_the_same_succeeds_where_there_is_no_box() -> None:
 
 @pytest.mark.parametrize("who", WHO)
 def test_no_agent_exceeds_the_limits(who: str, machines: Machines) -> None:
-    assert attempt(machines(who), HOGS, sandbox=tight()) == {attack.id: [] for attack in HOGS}
+    hogs = choose_for(who, HOGS)
+    assert attempt(machines(who), hogs, sandbox=tight()) == {attack.id: [] for attack in hogs}
 
 
 @pytest.mark.parametrize(("attack", "who"), ALONE_AS, ids=lambda each: each if isinstance(each, str) else each.id)

@@ -16,6 +16,7 @@ from blueflame.git.repository import open_repository
 from blueflame.git.tripwire import take_fingerprint
 from blueflame.model.attempt import Ending
 from escape.attack import Attack, Poison
+from escape.boxing import EVERYTHING
 from escape.table import behind
 from support.sessions import Stage, make_stage, task, writes
 
@@ -34,6 +35,7 @@ QUIET = [
     and not any(word in row.deed.code for word in ("git commit", "$FORGE"))
 ]
 """They change what git reads, and none of their commits: the session lands them, and must not notice."""
+PLAYED = QUIET if EVERYTHING else QUIET[::3]  # an agent each; test_escape_orchestrator judges all of them one by one
 
 
 WALLS: Mapping[str, Any] = {
@@ -68,7 +70,7 @@ def poisoner(number: int, attack: Attack, canary: Path) -> list[Mapping[str, Any
 
 def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stage, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
-    numbered = dict(enumerate(QUIET, start=1))
+    numbered = dict(enumerate(PLAYED, start=1))
     stage.play(
         *(task(number) for number in numbered),
         workers={number: poisoner(number, attack, canary) for number, attack in numbered.items()},
@@ -79,7 +81,7 @@ def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stag
     assert not canary.exists(), canary.read_text()
     assert take_fingerprint(repo).guarded == before.guarded
     assert set(result.states.values()) <= {"merged", "failed"}  # some make their own repository unreadable
-    assert list(result.states.values()).count("merged") > len(QUIET) // 2
+    assert list(result.states.values()).count("merged") > len(PLAYED) // 2
 
 
 def test_looking_at_the_kept_checkout_of_a_failed_attempt_runs_nothing(stage: Stage, tmp_path: Path) -> None:
