@@ -9,9 +9,7 @@ ASKED = "git is not run in an agent's folder"
 SKELETON = "fetched through a repository of our own"
 FSCK = "every object is checked on its way in"
 PLAIN = "a plain small file or nothing"
-
-# a result of so many objects is fetched; a small one is unpacked, and no address is read for it
-MANY = 'for n in $(seq 1100); do echo "$n" > "src/many-$n.txt"; done; git add -A; git commit -q -m "feat(task-001): many"; '
+ONLY_FILES = "only files are fetched"
 
 
 def setting(id: str, says: str, *settings: str) -> Attack:
@@ -30,7 +28,7 @@ SETTINGS: tuple[Attack, ...] = (
     setting("git-poison-ssh-command", "core.sshCommand and a remote", "core.sshCommand=@", "remote.origin.url=ssh://x/y",
             "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*"),
     *(
-        poison(f"git-main-{name}", "git", says, "only files are fetched", MANY + code + ' "$MAIN/"')
+        poison(f"git-main-{name}", "git", says, ONLY_FILES, code + ' "$MAIN/"')
         for name, says, code in (
             ("ssh-command", "core.sshCommand and insteadOf in the repository itself", 'git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.ssh://x/.insteadOf'),
             ("ssh-short", "the same with a short address", 'git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.x:.insteadOf'),

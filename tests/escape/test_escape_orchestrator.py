@@ -12,8 +12,8 @@ import pytest
 from blueflame.git import batch, command, results
 from blueflame.git.untrusted.disarm import disarm_checkout
 from escape.attack import Attack, Poison
-from escape.judging import bench, list_changes_since, take_snapshot
-from escape.poisons import FSCK
+from escape.judging import Bench, Judged, bench, list_changes_since, take_snapshot
+from escape.poisons import FSCK, ONLY_FILES
 from escape.table import behind
 
 PATIENCE = 120  # seconds; what hangs does so for good, and a busy machine is slow
@@ -37,6 +37,16 @@ def no_longer_than(seconds: int) -> Iterator[None]:
 
 
 POISONS = [attack for attack in behind("orchestrator") if isinstance(attack.deed, Poison)]
+FETCHED = (FSCK, ONLY_FILES)
+
+
+def judge_both_ways(at: Bench, monkeypatch: pytest.MonkeyPatch) -> Judged:
+    """Small results are unpacked, without reading an address; large ones are fetched: by other programs of git."""
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "MAX_LOOSE_OBJECTS", -1)
+        fetched = at.judge()
+    assert fetched.refused
+    return at.judge() if at.attack.rule == FSCK else fetched
 
 
 @pytest.mark.parametrize("attack", POISONS, ids=lambda attack: attack.id)
@@ -49,7 +59,7 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path, monkeypatc
     at.prepare()
     before = take_snapshot(at.repo)
     with no_longer_than(PATIENCE):
-        judged = at.judge()
+        judged = judge_both_ways(at, monkeypatch) if attack.rule in FETCHED else at.judge()
         disarm_checkout(at.repo, at.checkout)
     tops = at.look() if not attack.id.startswith(SLOW_FOR_GIT) else []
     assert {Path(top) for top in tops if top} <= {at.checkout, *(at.checkout / "src").iterdir()}
@@ -61,18 +71,6 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path, monkeypatc
     if attack.deed.takes is not None:
         assert not (attack.deed.takes and judged.refused), "honest commits were refused"
         assert judged.taken <= attack.deed.takes, "a forged result was taken"
-
-
-MALFORMED = [attack for attack in POISONS if attack.rule == FSCK]
-
-
-@pytest.mark.parametrize("attack", MALFORMED, ids=lambda attack: attack.id)
-def test_large_results_are_checked_as_small_ones(attack: Attack, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small results are unpacked, large ones fetched: git checks their objects in two programs."""
-    monkeypatch.setattr(results, "MAX_LOOSE_OBJECTS", -1)
-    at = bench(repo.parent, attack)
-    at.prepare()
-    assert at.judge().refused
 
 
 def test_without_disarming_a_look_would_run_what_the_agent_left(repo: Path) -> None:
