@@ -14,6 +14,7 @@ import signal
 import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from typing import NoReturn
 
@@ -27,24 +28,32 @@ def prepare_fork(
     wardens: WardenForks, words: Sequence[str], env: Mapping[str, str], own_terminal: bool
 ) -> tuple[list[str], Callable[[], None]]:
     """What Popen needs to run this command in the process that it forks, instead of a program."""
+    begin = build_forked_main(partial(run, words), env, kept=wardens.fileno(), own_terminal=own_terminal)
+    return ["blueflame", *words], begin
+
+
+def build_forked_main(
+    run: Callable[[], int], env: Mapping[str, str], *, kept: int = 2, own_terminal: bool = False
+) -> Callable[[], NoReturn]:
+    """What Popen calls in the process that it forks: it never gets to start a program."""
 
     def begin() -> NoReturn:
         code = 70
         try:
-            _become_a_process(wardens, env, own_terminal)
-            code = run(words)
+            _become_a_process(kept, env, own_terminal)
+            code = run()
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
             os._exit(code)
 
-    return ["blueflame", *words], begin
+    return begin
 
 
-def _become_a_process(wardens: WardenForks, env: Mapping[str, str], own_terminal: bool) -> None:
+def _become_a_process(kept: int, env: Mapping[str, str], own_terminal: bool) -> None:
     gc.freeze()  # nothing of the tests is collected here: it would close a file that has the same number by now
-    os.closerange(3, wardens.fileno())
-    os.closerange(wardens.fileno() + 1, 1024)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, 1024)
     os.environ.clear()
     os.environ.update(env)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -16,6 +17,7 @@ from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
 from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
 from support import acp_agent
+from support.command_forks import build_forked_main
 from support.hook_servers import run_hook_server
 
 
@@ -40,7 +42,7 @@ Play = Callable[..., Played]
 
 @pytest.fixture
 def play(repo: Path, tmp_path: Path) -> Play:
-    def playing(*steps: dict[str, Any], prompt: str = "Do it.") -> Played:
+    def playing(*steps: dict[str, Any], prompt: str = "Do it.", program: bool = False) -> Played:
         folder = tmp_path / "attempt-files"
         folder.mkdir()
         (folder / "steps.json").write_text(json.dumps(steps))
@@ -61,9 +63,17 @@ def play(repo: Path, tmp_path: Path) -> Play:
             watch.prove()
             (folder / "home" / ".claude").mkdir(parents=True)  # settings left there by a setup command
             env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **launch.env, **watch.env}
+            begin = None if program else fork_client(launch.argv[-1], env)
             done = watch.during(
                 lambda: subprocess.run(
-                    launch.argv, input=launch.stdin, text=True, capture_output=True, check=False, env=env, cwd=repo
+                    launch.argv,
+                    input=launch.stdin,
+                    text=True,
+                    capture_output=True,
+                    check=False,
+                    env=env,
+                    cwd=repo,
+                    preexec_fn=begin,  # the other thread holds no lock that it needs
                 )
             )
             audit = watch.audit
@@ -74,6 +84,13 @@ def play(repo: Path, tmp_path: Path) -> Play:
         return Played(done.returncode, read_spool(build_runtime({}, tmp_path), spool), notes, read_audit(audit))
 
     return playing
+
+
+def fork_client(orders: str, env: Mapping[str, str]) -> Callable[[], NoReturn]:
+    """The client in a process that is forked: its library takes most of a second of CPU time to import."""
+    from blueflame.agents.acp import client  # late, for the processes that run none of these tests
+
+    return build_forked_main(partial(client.main, [orders]), env)
 
 
 def call(name: str, kind: str, **more: object) -> dict[str, Any]:
@@ -105,6 +122,7 @@ def test_an_agent_that_asks_is_answered_by_the_hook(play: Play, repo: Path) -> N
         {"ask": call("c3", "execute", title="run", rawInput={"command": "git status"})},
         updated("c3", "completed"),
         said('{"done": true}', "m2"),
+        program=True,
     )
 
     assert played.answers == ["allow_once", "reject_once", "allow_once"]
