@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import os
+import pickle
 import shutil
 from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
@@ -107,12 +110,25 @@ def forked_commands(warden_forks: WardenForks, forked_wardens: None, monkeypatch
     monkeypatch.setattr(START, "prepare", partial(prepare_fork, warden_forks))
 
 
-@cache
-def examine_guards_once() -> GuardReport:
-    return examine_guards(None)
+@pytest.fixture(scope="session")
+def known_guards(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[], GuardReport]:
+    """Those of the defaults, tried once by the first worker that needs them: it takes two seconds of CPU time."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = (folder if worker_id == "master" else folder.parent) / "guards.pickle"
+
+    @cache
+    def examine() -> GuardReport:
+        with shared.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if file.seek(0, os.SEEK_END) == 0:
+                pickle.dump(examine_guards(None), file)
+            file.seek(0)
+            report: GuardReport = pickle.load(file)
+            return report
+
+    return examine
 
 
 @pytest.fixture
-def guards_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trying every guard takes two seconds of CPU time: here those of the defaults were tried once."""
-    monkeypatch.setattr(doctor, "_examine_guards", lambda _project: examine_guards_once())
+def guards_are_known(known_guards: Callable[[], GuardReport], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_examine_guards", lambda _project: known_guards())
