@@ -53,8 +53,8 @@ def start(project: Path, *more: object) -> AbstractContextManager[Terminal]:
     return at_terminal("run", "--task", "Добавь приветствие", *more, cwd=project)
 
 
-def test_a_whole_session_at_the_terminal(program: Path) -> None:
-    with start(program) as screen:
+def test_a_whole_session_at_the_terminal(project: Path) -> None:
+    with start(project) as screen:
         plan = screen.expect("(q)uit?")
         assert "Добавь приветствие" in plan
         assert "Approve the plan of 1 task?" in plan
@@ -73,7 +73,7 @@ def test_a_whole_session_at_the_terminal(program: Path) -> None:
         screen.type("a\n")
         screen.expect("completed: everything has landed")
         assert screen.end() == 0
-    assert "Добавь приветствие" in run_git(program, "log", "-1", "--format=%s", "main")
+    assert "Добавь приветствие" in run_git(project, "log", "-1", "--format=%s", "main")
 
 
 def test_an_answer_from_a_second_terminal_wins(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,15 +106,18 @@ def test_a_terminal_closed_at_a_gate_leaves_a_session_to_resume(project: Path) -
         assert screen.end() == 0
 
 
-def test_a_terminal_closed_while_agents_work_leaves_no_crash_log(program: Path, tmp_path: Path) -> None:
+def test_a_terminal_closed_while_agents_work_leaves_no_crash_log(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = write(tmp_path / "медленно.yaml", SLOW)
     decisions = write(tmp_path / "решения.yaml", YES)
-    with start(program, "--script", script, "--decisions-file", decisions) as screen:
+    with start(project, "--script", script, "--decisions-file", decisions) as screen:
         screen.expect("pondering")
         screen.close()
         assert screen.end() == 6
-    assert list((program / ".blueflame" / "logs").glob("crash-*")) == []
-    for attempt in call("status", "--json", cwd=program).json["attempts"]:  # they were left running, as they should be
+    assert list((project / ".blueflame" / "logs").glob("crash-*")) == []
+    monkeypatch.chdir(project)
+    for attempt in here(capsys, "status", "--json").json["attempts"]:  # they were left running, as they should be
         if attempt["warden_pid"]:
             os.kill(attempt["warden_pid"], signal.SIGTERM)
 
@@ -122,7 +125,8 @@ def test_a_terminal_closed_while_agents_work_leaves_no_crash_log(program: Path, 
 def test_a_closed_pipe_does_not_end_the_session(program: Path, tmp_path: Path) -> None:
     """`blueflame run | head -1`."""
     decisions = write(tmp_path / "решения.yaml", YES)
-    with launched("run", "--task", "Добавь", "--decisions-file", decisions, cwd=program) as process:
+    words = ("run", "--task", "Добавь", "--workflow", "direct", "--decisions-file", decisions)
+    with launched(*words, cwd=program) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()

@@ -1,8 +1,8 @@
 """Commands as processes of their own, without starting Python: forked from the test's process, which has the modules.
 
 Such a command has its own process id, terminal or pipes, environment and signals, and runs the same `main`. It inherits
-what the test's process knows, and what a test has replaced there. The demo, a whole session at a terminal, a kill -9
-of it, planning in a conversation and agents in tmux (tests/acceptance) start commands as programs.
+what the test's process knows, and what a test has replaced there. The demo, a closed pipe, a kill -9
+at a terminal, planning in a conversation and agents in tmux (tests/acceptance) start commands as programs.
 """
 
 from __future__ import annotations
