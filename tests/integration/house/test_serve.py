@@ -41,6 +41,7 @@ from blueflame.system.flock import read_lock_holder
 from blueflame.system.layout import StatePaths
 from blueflame.system.process import start_background
 from blueflame.testing.clock import FakeClock
+from support.command_line import here
 from support.disks import fill, mounted
 from support.houses import OPENED, OWNER, HouseStage, make_house, make_served_repository
 from support.repositories import run_git
@@ -91,11 +92,18 @@ def test_a_request_of_a_member_is_asked_about_runs_and_lands_while_another_repos
         assert isinstance(stage.read_events()[-1].event, HouseStopped)
 
 
-def test_a_running_request_is_cancelled_and_the_next_one_replaces_its_session(tmp_path: Path) -> None:
+def test_a_held_request_starts_when_that_is_fixed_is_cancelled_and_the_next_one_replaces_its_session(
+    tmp_path: Path,
+) -> None:
     with make_house(tmp_path, "shop") as stage:
+        (tmp_path / "shop" / "src" / "app.py").write_text("changed by hand\n")
         first, second = stage.ask("Add one"), stage.ask("Add two")
         with stage.serve():
+            held = stage.until(lambda: stage.list_events(RepositoryHeld), "the hold")
+            assert "src/app.py" in held[0].reason
+            run_git(tmp_path / "shop", "checkout", "-q", "--", ".")
             (gate,) = stage.until(stage.list_gates, "the gate")
+            assert len(stage.list_events(StartIntended)) == 1
             cancel = IncomingCommand(source="test", key="c", sender=OWNER, at=1.0, verb="cancel", subject=gate.request)
             stage.hand_in(cancel)
             stage.until(lambda: is_in(stage, first, RequestState.CANCELLED), "the cancellation")
@@ -113,25 +121,6 @@ def test_a_running_request_is_cancelled_and_the_next_one_replaces_its_session(tm
         (settled,) = stage.list_events(CommandSettled)
         assert settled.accepted
         assert len(stage.list_sessions("shop")) == 2
-
-
-def test_what_stands_against_a_session_is_shown_and_it_starts_when_that_is_fixed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with make_house(tmp_path, "shop") as stage:
-        (tmp_path / "shop" / "src" / "app.py").write_text("changed by hand\n")
-        asked = stage.ask("Add a note")
-        with stage.serve():
-            held = stage.until(
-                lambda: stage.list_events(RepositoryHeld),
-                "the hold",
-            )
-            assert "src/app.py" in held[0].reason
-            run_git(tmp_path / "shop", "checkout", "-q", "--", ".")
-            stage.until(stage.list_gates, "the session")
-            stage.approve_all()
-            stage.until(lambda: is_in(stage, asked, RequestState.ENDED), "the end")
-        assert len(stage.list_events(StartIntended)) == 1
 
 
 def test_the_service_manager_hears_ready_alive_and_stopping(tmp_path: Path) -> None:
@@ -268,9 +257,27 @@ async def _take_turns(number: int) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_second_house_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+def test_a_second_house_is_refused_with_the_pid_of_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with make_house(tmp_path) as stage, stage.serve() as house:
         stage.until(lambda: read_lock_holder(stage.paths.lock), "the lock")
-        argv = [sys.executable, "-m", "blueflame", "serve", "--house", str(stage.paths.root)]
-        second = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert (second.returncode, str(house.pid) in second.stderr) == (3, True)
+        second = here(capsys, "serve", "--house", stage.paths.root)
+        assert (second.code, str(house.pid) in second.err) == (3, True)
+
+
+def test_the_verbs_show_what_the_house_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a house a request is kept; --json is one object."""
+    with make_house(tmp_path, "shop") as stage:
+        monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
+        monkeypatch.chdir(tmp_path / "shop")
+        assert here(capsys, "run", "--detach", "--json", "Add a note").json["state"] == "waiting"
+        with HouseJournal.open_read_only(stage.paths.journal) as journal:
+            assert len(journal.list_waiting()) == 1
+        assert "kept for the house: 1 request" in here(capsys, "requests").out
+        assert "No such command 'frob'" in here(capsys, "requests", "frob").err
+        status = here(capsys, "status", "--house", "--json").json
+        assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
+        assert "no request is called 'req-9'" in here(capsys, "requests", "show", "req-9").err

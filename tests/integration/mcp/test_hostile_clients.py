@@ -46,8 +46,8 @@ names = st.sampled_from(
 calls = st.tuples(st.sampled_from(TOOLS), st.dictionaries(names, anything, max_size=4))
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(calls=st.lists(calls, min_size=5, max_size=8), era=st.sampled_from(ERAS))
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(calls=st.lists(calls, min_size=12, max_size=20), era=st.sampled_from(ERAS))
 def test_any_arguments_get_a_result_or_a_reason_and_change_nothing(
     planned: Path, tmp_path: Path, calls: list[tuple[str, dict[str, Any]]], era: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.command_line import configure, task, write
-from support.mcp_clients import ERAS, Conversation, Person, choose, connect, converse
+from support.mcp_clients import Conversation, Person, choose, connect, converse
 from support.repositories import run_git
 
 MAX_TOKENS = 3_000
@@ -27,13 +27,13 @@ def project(repo: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("era", ERAS)
-def test_a_person_decides_in_dialogs_and_the_work_lands(project: Path, tmp_path: Path, era: str) -> None:
+def test_a_person_decides_in_dialogs_and_the_work_lands(project: Path, tmp_path: Path) -> None:
+    """In the older protocol; test_subagents.py has one in the newer, and test_answers.py has dialogs in both."""
     person = Person(choose("approve"), choose("approve"))
     results: list[Any] = []
 
     async def story() -> None:
-        async with connect(project / "blueflame.yaml", tmp_path / "calls", era=era, person=person) as mine:
+        async with connect(project / "blueflame.yaml", tmp_path / "calls", era="legacy", person=person) as mine:
             results.append(await mine.call("size", request="Write one"))
             started = await mine.call("start", request="Write one", tier=3)
             results.append(started)
