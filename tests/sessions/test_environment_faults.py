@@ -79,18 +79,18 @@ def check_finished(stage: Stage, *, attempts: int) -> None:
 @pytest.mark.parametrize(("min_free", "words"), [(0, "No space left on device"), (2, "the disk is nearly full")])
 def test_a_full_disk_under_the_checkouts(stage: Stage, min_free: int, words: str) -> None:
     stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": min_free})
-    stage.play(planner=plan_of(task(1), task(2)))
+    stage.play(task(1))
     with mounted(stage.root / ".trees", 16):
         ballast = stage.root / ".trees" / "ballast"
 
         result = stage.run(STOP, observers=[at(AttemptIntended, lambda: fill(ballast))])
         check_hindered(result, words)
         ballast.unlink()
-        check_finished(stage, attempts=3)
+        check_finished(stage, attempts=1)
 
 
 def test_damaged_locks_of_people_unlock_nothing_and_end_no_session(stage: Stage) -> None:
-    stage.play(planner=plan_of(task(1), task(2)))
+    stage.play(planner=plan_of(task(1)))
     path = stage.root / ".blueflame" / "locks.json"
 
     def damage() -> None:
@@ -100,7 +100,7 @@ def test_damaged_locks_of_people_unlock_nothing_and_end_no_session(stage: Stage)
     check_hindered(result, f"{path} is damaged, so no new task starts: correct it")
     assert set(result.states.values()) == {"pending"}
     path.unlink()
-    check_finished(stage, attempts=3)
+    check_finished(stage, attempts=2)
 
 
 @pytest.fixture
@@ -139,13 +139,13 @@ def test_a_result_that_cannot_be_fetched_is_fetched_later_and_its_agent_is_not_a
     stage: Stage, as_a_file: Callable[[Path], Repair]
 ) -> None:
     """The agent has worked and was paid."""
-    stage.play(planner=plan_of(task(1)))
+    stage.play(task(1))
     repairs: list[Repair] = []
     place = stage.root / ".git" / "refs" / "blueflame" / "attempts"
-    result = stage.run(STOP, observers=[at(AttemptStarted, lambda: repairs.append(as_a_file(place)), nth=2)])
+    result = stage.run(STOP, observers=[at(AttemptStarted, lambda: repairs.append(as_a_file(place)))])
     check_hindered(result, "refs/blueflame/attempts")
     repairs[0]()
-    check_finished(stage, attempts=2)
+    check_finished(stage, attempts=1)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -174,7 +174,7 @@ def test_a_checkout_folder_without_permissions(stage: Stage) -> None:
 
 def test_a_git_that_is_killed_again_and_again(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by the kernel, when memory is used up."""
-    stage.play(planner=plan_of(task(1)))
+    stage.play(task(1))
     real, folder = shutil.which("git"), tmp_path / "bin"
     folder.mkdir()
     (folder / "git").write_text(f'#!/bin/sh\ncase "$*" in *" checkout "*) kill -9 $$;; esac\nexec {real} "$@"\n')
@@ -182,14 +182,14 @@ def test_a_git_that_is_killed_again_and_again(stage: Stage, tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         check_hindered(stage.run(STOP), "killed by signal 9")
-    check_finished(stage, attempts=2)
+    check_finished(stage, attempts=1)
 
 
 def test_a_lock_that_a_killed_git_left_is_removed_before_the_next_try(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a person: it is some seconds old, ours, and open in no process."""
-    stage.play(planner=plan_of(task(1)))
+    stage.play(task(1))
     lock = stage.root / ".git" / "refs" / "heads" / "main.lock"
 
     def leave(_gate: object, _session: Session) -> str:
@@ -316,7 +316,7 @@ def test_a_planner_that_is_lost_has_not_failed(stage: Stage) -> None:
 
 def test_a_repository_that_was_moved_away(stage: Stage, tmp_path: Path) -> None:
     """Everything fails; when it is back, the session goes on."""
-    stage.play(planner=plan_of(task(1)))
+    stage.play(task(1))
     away = tmp_path / "away"
 
     def move() -> None:
@@ -325,12 +325,12 @@ def test_a_repository_that_was_moved_away(stage: Stage, tmp_path: Path) -> None:
     result = stage.run(STOP, observers=[at(AttemptIntended, move)])
     check_hindered(result, ".git")
     away.rename(stage.root / ".git")
-    check_finished(stage, attempts=2)
+    check_finished(stage, attempts=1)
 
 
 def test_pruned_objects_blame_no_task(stage: Stage) -> None:
     """What a task was to start from is gone."""
-    stage.play(planner=plan_of(task(1)))
+    stage.play(task(1))
     objects, aside = stage.root / ".git" / "objects", stage.root / ".git" / "objects.aside"
 
     def prune() -> None:
@@ -338,15 +338,15 @@ def test_pruned_objects_blame_no_task(stage: Stage) -> None:
         for name in ("info", "pack"):
             (objects / name).mkdir(parents=True)
 
-    result = stage.run(STOP, observers=[at(AttemptIntended, prune, nth=2)])
+    result = stage.run(STOP, observers=[at(AttemptIntended, prune)])
     check_hindered(result, "git")
     shutil.rmtree(objects)
     aside.rename(objects)
-    check_finished(stage, attempts=2)
+    check_finished(stage, attempts=1)
 
 
 def test_a_landing_that_cannot_move_the_branch_is_tried_again(stage: Stage) -> None:
-    stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "one")})
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
     git(stage.root, "pack-refs", "--all")
     block = stage.root / ".git" / "refs" / "heads" / "main" / "in the way"
 
@@ -360,7 +360,7 @@ def test_a_landing_that_cannot_move_the_branch_is_tried_again(stage: Stage) -> N
     assert result.states == {"task-001": "validated"}
     block.unlink()
     block.parent.rmdir()
-    check_finished(stage, attempts=2)
+    check_finished(stage, attempts=1)
 
 
 def test_a_finished_reviewer_is_not_blamed_when_we_are_killed_before_its_checkout_is_gone(stage: Stage) -> None:
@@ -500,7 +500,7 @@ def test_an_unfinished_merge_of_the_person_costs_no_cycle(stage: Stage, operatio
 def test_a_disk_without_room_for_more_files(stage: Stage) -> None:
     """The bytes are there, but no more files can be made: an agent that fails by that is not blamed."""
     stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": 0})
-    stage.play(planner=plan_of(task(1)))
+    stage.play(task(1))
     with mounted(stage.root / ".trees", 16, files=800):
         eaten = stage.root / ".trees" / "eaten"
 
@@ -510,7 +510,7 @@ def test_a_disk_without_room_for_more_files(stage: Stage) -> None:
                 for n in range(1000):
                     (eaten / str(n)).touch()
 
-        result = stage.run(STOP, observers=[at(AttemptStarted, eat, nth=2)])
+        result = stage.run(STOP, observers=[at(AttemptStarted, eat)])
         assert result.session.exit_code is ExitCode.WORLD
         assert Ending.FAILED not in [event.ended.ending for event in result.of(AttemptEnded)]
         assert result.session.tasks["task-001"].retries == 0

@@ -112,7 +112,7 @@ def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None
     assert stage.git("log", "-1", "--format=%cn", "main").startswith("worker-")
 
 
-@pytest.mark.parametrize("mode", ["merge", "squash", "fast-forward"])
+@pytest.mark.parametrize("mode", ["squash", "fast-forward"])
 def test_what_builds_on_landed_work_lands_without_a_conflict(stage: Stage, mode: str) -> None:
     """A squash or a rebase lands other commits than those that the next task was built on."""
     stage.reconfigure(landing={"mode": mode}, validation={"file_scope": {"enforce": False}})
