@@ -15,7 +15,9 @@ from blueflame.orchestrator.prompts import SharedKnowledge
 from blueflame.orchestrator.wiring import build_context, open_memory
 from blueflame.session.state import Session
 from support.command_line import here
-from support.sessions import SessionRun, Stage, Watcher, plan_of, task, writes
+from support.repositories import copy_repository
+from support.sessions import SessionRun, Stage, Watcher, find_stage, plan_of, task, writes
+from support.snapshots import Snapshots
 
 TAUGHT = "The first line of this file is its checksum"
 WORKERS = {1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")}
@@ -27,11 +29,16 @@ class Crash(Exception):
 
 
 @pytest.fixture
-def taught(stage: Stage) -> Stage:
+def taught(configured_repository: Path, snapshots: Snapshots) -> Stage:
     """A repository in which one session taught something about src/1.txt."""
-    stage.reconfigure(limits={"kill_grace": "1s"}, memory={"control_every": 0})
-    stage.play(task(1), task(2), workers=TEACHING)
-    assert stage.run().session.outcome == "completed"
+
+    def build(folder: Path) -> None:
+        stage = find_stage(copy_repository(configured_repository, folder / "мой repo"))
+        stage.reconfigure(memory={"control_every": 0})
+        stage.play(task(1), task(2), workers=TEACHING)
+        assert stage.run().session.outcome == "completed"
+
+    stage = find_stage(snapshots.open("taught", build) / "мой repo")
     stage.play(task(1, title="Sort it"), task(2, title="Count it"), workers=WORKERS)
     return stage
 
@@ -79,16 +86,6 @@ def test_what_is_forgotten_after_it_was_chosen_is_not_given(taught: Stage) -> No
     assert TAUGHT not in run.prompt("task-001")
 
 
-def test_first_attempts_count_for_what_they_were_given(taught: Stage) -> None:
-    run = taught.run()
-    (key,) = list_given(run, "task-001.worker.1")
-    (lesson,) = [record for record in open_memory(taught.project()).list_records() if record.key == key]
-    assert (lesson.origin.used, lesson.origin.helped) == (1, 1)
-    effect = open_memory(taught.project()).store.list_effects()[key]
-    assert (effect.given, effect.tried, effect.passed) == (1, 1, 1)
-    assert "too few" in effect.describe()
-
-
 def test_without_a_budget_nothing_is_given_and_what_was_left_out_is_recorded(taught: Stage) -> None:
     taught.reconfigure(memory={"lesson_tokens": 0, "control_every": 0})
     run = taught.run()
@@ -97,10 +94,16 @@ def test_without_a_budget_nothing_is_given_and_what_was_left_out_is_recorded(tau
     assert [each.left_out for each in given.lessons] == ["budget"]
 
 
-def test_a_person_sees_what_an_attempt_was_given_and_why(
+def test_what_an_attempt_was_given_is_counted_and_a_person_sees_it_and_why(
     taught: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = taught.run()
+    (key,) = list_given(run, "task-001.worker.1")
+    (lesson,) = [record for record in open_memory(taught.project()).list_records() if record.key == key]
+    assert (lesson.origin.used, lesson.origin.helped) == (1, 1)
+    effect = open_memory(taught.project()).store.list_effects()[key]
+    assert (effect.given, effect.tried, effect.passed) == (1, 1, 1)
+    assert "too few" in effect.describe()
     monkeypatch.chdir(taught.root)
     shown = here(capsys, "memory", "why", "task-001").out
     assert TAUGHT in shown
@@ -120,8 +123,8 @@ def test_a_person_sees_what_an_attempt_was_given_and_why(
     assert "(forgotten since)" in here(capsys, "memory", "why", "task-001").out
 
 
-def test_what_a_person_said_about_everything_is_the_same_text_for_every_agent(taught: Stage) -> None:
-    stage = taught
+def test_what_a_person_said_about_everything_is_the_same_text_for_every_agent(stage: Stage) -> None:
+    stage.reconfigure(memory={"control_every": 0})
     stage.play(planner=plan_of(task(1), task(2)), workers=WORKERS)
     stage.run({"plan": ["replan: Keep every file sorted", "approve"]})
     run = stage.run({"plan": ["approve"]})

@@ -195,7 +195,7 @@ def test_a_memory_that_is_broken_costs_one_warning_and_no_session(stage: Stage) 
     assert "could not be read" in reported.prompt("plan", "planner")
 
 
-def test_after_each_cycle_only_where_that_is_wanted(stage: Stage) -> None:
+def test_after_each_cycle_and_with_notes_of_failures_only_where_that_is_wanted(stage: Stage) -> None:
     saved: list[bool] = []
 
     def look(_gate: object, session: Session) -> str:
@@ -203,16 +203,11 @@ def test_after_each_cycle_only_where_that_is_wanted(stage: Stage) -> None:
         saved.append(isinstance(summary, SessionSummary) and summary.cycles == 1)
         return "stop"
 
-    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0}, beads={"archive_after_wave": False})
+    unwanted = {"archive_after_wave": False, "include_failure_notes": False}
+    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0}, beads=unwanted)
     stage.play(task(1), workers={1: FAILS})
     stage.run({"session": [look]})
     assert saved == [False]
-
-
-def test_failures_are_kept_without_their_notes_where_that_is_wanted(stage: Stage) -> None:
-    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0}, beads={"include_failure_notes": False})
-    stage.play(task(1), workers={1: FAILS})
-    stage.run({"session": ["stop"]})
     (failure,) = of(stage, TaskFailure)
     assert isinstance(failure, TaskFailure)
     assert (failure.title, failure.reason, failure.history, failure.audit) == ("Task 1", "", (), ())
