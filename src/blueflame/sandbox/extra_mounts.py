@@ -11,11 +11,11 @@ from blueflame.model.errors import Refused
 from blueflame.model.sandbox import Mount, MountKind
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import is_below
+from blueflame.sandbox.mount_finder import find_system_folder
 from blueflame.system.layout import STATE_FOLDER, find_person_state
 
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
 SYSTEM_FOLDERS = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL_FOLDERS)
-PROJECT_FOLDERS = ("/dev/shm", "/usr/app", "/usr/local/src", "/usr/src")  # noqa: S108 - images keep projects there
 MAX_ALTERNATES = 100
 
 
@@ -33,8 +33,7 @@ def check_place(worktree: Path, home: Path) -> None:
         raise Refused(
             f"{path} cannot be writable in a sandbox: it is more than a project; start in the project's folder"
         )
-    place = next((each for each in SYSTEM_FOLDERS if is_below(path, each)), None)
-    if place is not None and not any(is_below(path, each) for each in PROJECT_FOLDERS):
+    if place := find_system_folder(path, SYSTEM_FOLDERS):
         raise Refused(
             f"{path} cannot be writable in a sandbox: {place} is the system's there. Move the project to another "
             "folder, for example in your home"
@@ -78,7 +77,7 @@ def _check_path(path: str, key: str, name: str, repo_root: Path | None, home: Pa
 def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> str:
     if path == "/" or is_below(str(home), path):
         return "it is, or holds, your whole home"
-    if any(is_below(path, place) for place in KERNEL_FOLDERS):
+    if find_system_folder(path, KERNEL_FOLDERS):
         return "it belongs to the kernel or to running services"
     if _is_special_file(path):
         return "it is a socket, a pipe or a device, which leads out of the sandbox"
@@ -86,7 +85,7 @@ def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> st
         return "it belongs to Blue Flame itself"
     if key != "writable":
         return ""
-    if any(is_below(path, place) for place in SYSTEM_FOLDERS) or path.count("/") < 2:
+    if find_system_folder(path, SYSTEM_FOLDERS) or path.count("/") < 2:
         return "it belongs to the system"
     ours = os.path.realpath(find_person_state(os.environ))
     if is_below(path, ours) or is_below(ours, path):

@@ -13,10 +13,18 @@ from blueflame.sandbox.bwrap import is_below
 from blueflame.sandbox.toolchain_table import SECRET_PATHS
 
 FORBIDDEN_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot", "/var/run", "/var/lib/docker", "/lost+found")
+PROJECT_FOLDERS = ("/dev/shm", "/usr/app", "/usr/local/src", "/usr/src")  # noqa: S108 - images keep projects there
 NIX_SYSTEM = "/run/current-system"  # links into the store, nothing else
 PREFIX_MARKS = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta", "include")
 PROGRAM_FOLDERS = ("bin", "sbin", "shims", ".bin")
 SHEBANG_BYTES = 256
+
+
+def find_system_folder(path: str, folders: Iterable[str]) -> str:
+    """Return which of these folders of the system the path is in; "" where projects are."""
+    if any(is_below(path, each) for each in PROJECT_FOLDERS):
+        return ""
+    return next((each for each in folders if is_below(path, each)), "")
 
 
 class MountFinder:
@@ -27,7 +35,7 @@ class MountFinder:
         self._there = {mount.target for mount in there}
 
     def is_inside(self, path: str) -> bool:
-        return any(step in self.found or step in self._there for step in _list_ancestors(path))
+        return bool(find_system_folder(path, self._there)) or any(step in self.found for step in _list_ancestors(path))
 
     def add(self, path: str | Path, why: str) -> bool:
         """Mount under the given name and under the real one, which links may lead to."""
@@ -48,7 +56,7 @@ class MountFinder:
         """True for the home and its parents, places of the kernel, credentials and what holds them."""
         if len(Path(path).parts) < 3 or is_below(self.home, path):
             return True
-        if any(is_below(path, place) for place in FORBIDDEN_FOLDERS) and not is_below(path, NIX_SYSTEM):
+        if find_system_folder(path, FORBIDDEN_FOLDERS) and not is_below(path, NIX_SYSTEM):
             return True
         private = [f"{self.home}/{name}" for name in SECRET_PATHS]
         return any(is_below(path, each) or (is_below(each, path) and os.path.lexists(each)) for each in private)

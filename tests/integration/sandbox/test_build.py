@@ -262,10 +262,12 @@ def test_a_repository_in_a_folder_of_the_system_is_hidden_as_elsewhere(room: San
         room.worktree = root / ".trees" / "worker"
         room.worktree.mkdir(parents=True)
         (root / ".env").write_text("SECRET")
+        (root / ".venv" / "bin").mkdir(parents=True)
+        (root / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
         (shown := root / "prompt.txt").write_text("the task\n")
         script = f"cat {shown}; echo new > file; ls -A {root}; echo x > {root}/other"
         said = room.sh(script, inside="/work/project", shown=[shown])
-        assert said.out.split() == ["the", "task", "prompt.txt"]
+        assert said.out.split() == ["the", "task", ".venv", "prompt.txt"]
         assert (room.worktree / "file").read_text() == "new\n"
 
 
