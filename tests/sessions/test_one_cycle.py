@@ -161,15 +161,25 @@ def test_attempts_have_branches_of_their_own_across_retries_and_sessions(
 
 
 @pytest.mark.verification(6)
-def test_checkouts_go_when_their_attempt_went_well_and_stay_when_it_failed(stage: Stage) -> None:
+def test_checkouts_of_failed_attempts_stay_others_go_and_the_exports_tell_what_became_of_all(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"write": {"path": "src/1.txt", "text": "half"}}, {"exit": 3}]}})
-    reported = stage.run(workflow="waves")
+    reported = stage.run()
     first, second = (reported.session.attempts[f"{reported.session.id}.task-001.worker.{n}"] for n in (1, 2))
     assert first.worktree is not None
     assert second.worktree is not None
     trees = stage.root / ".trees"
     assert (trees / first.attempt.agent_id / "src/1.txt").read_text() == "half"
     assert [path.name for path in trees.iterdir() if not path.name.startswith(".")] == [first.attempt.agent_id]
+    agents = json.loads((stage.root / ".blueflame/agents.json").read_text())["agents"]
+    assert [(row["role"], row["status"], row["task_id"]) for row in agents] == [
+        ("worker", "failed", "task-001"),
+        ("worker", "completed", "task-001"),
+    ]
+    assert {(row["state"], row["pid"], row["pgid"]) for row in agents} == {("ended", None, None)}
+    assert all(row["warden_pid"] for row in agents)
+    log = (stage.root / ".blueflame/logs/activity.log").read_text()
+    assert reported.session.id in log
+    assert "task-001" in log
 
 
 def test_two_workers_at_once_get_different_ports(stage: Stage) -> None:
@@ -194,21 +204,6 @@ def test_a_checkout_is_made_ready_before_the_agent_starts(stage: Stage) -> None:
     assert stage.read("src/1.txt") == "PLACE='тест'\ndone\n"
     assert ".env.test" not in stage.files()
     assert reported.states == {"task-001": "merged"}
-
-
-def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
-    stage.play(task(1), workers={1: {"1": "crasher"}})
-    reported = stage.run()
-    agents = json.loads((stage.root / ".blueflame/agents.json").read_text())["agents"]
-    assert [(row["role"], row["status"], row["task_id"]) for row in agents] == [
-        ("worker", "failed", "task-001"),
-        ("worker", "completed", "task-001"),
-    ]
-    assert {(row["state"], row["pid"], row["pgid"]) for row in agents} == {("ended", None, None)}
-    assert all(row["warden_pid"] for row in agents)
-    log = (stage.root / ".blueflame/logs/activity.log").read_text()
-    assert reported.session.id in log
-    assert "task-001" in log
 
 
 @pytest.mark.verification(36)

@@ -105,13 +105,6 @@ def test_run_for_machines_prints_one_object(bench: Bench) -> None:
     assert result["budget"] == {"unit": "usd", "limit": 30.0}
 
 
-def test_a_single_agent_takes_a_request_to_the_base(bench: Bench) -> None:
-    """As the tests around take waves, direct and flow."""
-    said = bench.run("--json", workflow="single")
-    assert said.code == 0, said.err
-    assert [each["state"] for each in said.json["tasks"]] == ["merged"]
-
-
 def test_a_request_can_be_read_from_standard_input(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("Первая строка\nВторая\n"))
     said = bench("run", "--task", "-", "--dry-run", "--json")
