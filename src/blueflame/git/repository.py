@@ -178,13 +178,14 @@ def is_usable(repo: Repository, *, ref: str) -> bool:
 
 
 def find_damage(repo: Repository, shas: Iterable[str]) -> str:
-    """Why git cannot read these commits with their files, or some of their ancestors, and the fix; "" if it can.
+    """Why git cannot read these commits with their files, or a ref, or the newest commits, and the fix; "" if it can.
 
     Every object is read: git also lists one whose content is damaged. It costs less than a checkout.
     Indexes that git can do without are not used.
     """
     commits = tuple(shas)
-    for walk in (("--no-walk", "--objects", "--verify-objects"), (f"--max-count={CHECKED_ANCESTORS}",)):
+    newest = (f"--max-count={CHECKED_ANCESTORS}", "--exclude=refs/blueflame/*", "--all")
+    for walk in (("--no-walk", "--objects", "--verify-objects"), newest):
         args = (*WITHOUT_INDEXES, "rev-list", "--quiet", *walk, *commits, "--")
         done = try_git(repo.root, *args, timeout=READ_TIMEOUT)
         if done.code or "hash mismatch" in done.err:  # of a file, which is no failure for rev-list

@@ -61,6 +61,12 @@ def test_a_damaged_object_is_named_with_the_fix(repo: Path, git: Git, name: str)
     assert find_damage(ours, (ours.base_sha,)) == ""
 
 
+def test_a_ref_that_is_empty_is_named(repo: Path) -> None:
+    ours = opened(repo)
+    (repo / ".git" / "refs" / "heads" / "main").write_text("")
+    assert "refs/heads/main" in find_damage(ours, (ours.base_sha,))
+
+
 def test_damage_of_packs_and_of_a_borrowed_store_is_found(repo: Path, tmp_path: Path, git: Git) -> None:
     git(repo, "repack", "-adq")
     ours = opened(repo)
