@@ -66,7 +66,7 @@ unit: setup
 	$(PYTEST) -n 2 tests/unit $(ARGS)  # these do not wait
 
 tests: sandbox
-	$(PYTEST) $(ARGS)
+	scripts/in_memory.sh $(PYTEST) $(ARGS)
 
 build: setup  ## wheel and source distribution in dist/, by python -m build
 	rm -rf dist && $(BIN)/python -m build --quiet --no-isolation
