@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from blueflame.system.layout import STATE_FOLDER, find_person_state
 
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
 SYSTEM_FOLDERS = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL_FOLDERS)
+OBJECT_FOLDER = re.compile(r"[0-9a-f]{2}|pack|info|tmp_.*|.*\.lock")
 MAX_ALTERNATES = 100
 
 
@@ -109,14 +111,23 @@ def list_object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     while waiting and len(seen) < MAX_ALTERNATES:
         name = waiting.pop(0)
-        # an alternates file can name any folder
-        if name in seen or Path(name).name != "objects" or not Path(name, "pack").is_dir():
+        if name in seen or not Path(name, "pack").is_dir():
             continue
+        if not _is_object_folder(Path(name)):
+            raise Refused(
+                f"{name} cannot be shown to agents: an alternates file of {objects} names it as a folder of git "
+                "objects, and it holds other files, too. Move the objects to a folder of their own"
+            )
         seen.add(name)
         real = os.path.realpath(name)
         for target in dict.fromkeys((name, real)):
             yield real, target
         waiting += _read_alternates(Path(name))
+
+
+def _is_object_folder(path: Path) -> bool:
+    """An alternates file can name any folder, and all of it is shown."""
+    return path.name == "objects" or all(OBJECT_FOLDER.fullmatch(each.name) for each in path.iterdir())
 
 
 def _read_alternates(objects: Path) -> list[str]:

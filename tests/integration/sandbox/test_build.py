@@ -367,6 +367,19 @@ def test_an_alternate_that_holds_no_objects_is_not_shown(room: SandboxFixture, t
     assert shown == [str(objects)]
 
 
+def test_an_alternate_of_any_name_is_shown_if_it_holds_objects_alone(room: SandboxFixture, tmp_path: Path) -> None:
+    objects, lent = tmp_path / "main" / "objects", tmp_path / "lent objects"
+    for folder in (objects / "info", objects / "pack", lent / "pack", lent / "info", lent / "0a"):
+        folder.mkdir(parents=True)
+    (objects / "info" / "alternates").write_text(f"{lent}\n")
+    room.objects = objects
+    shown = [mount.source for mount in room.build().mounts if mount.why == "the repository's history"]
+    assert shown == [str(lent), str(objects)]
+    (lent / ".env").touch()
+    with pytest.raises(Refused, match=r"lent objects cannot be shown to agents: an alternates file .* other files"):
+        room.build()
+
+
 def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: SandboxFixture) -> None:
     program, other = room.folder / "program.json", room.folder / "policy.json"
     program.write_text("{}")
