@@ -59,12 +59,12 @@ def _count_wanted(context: SessionContext) -> int:
 
 
 def is_large(context: SessionContext, attempt: Attempt) -> bool:
-    """Whether the checkout of an attempt has thousands of files."""
+    """Whether the checkout of an attempt is so large that its files are kept."""
     return get_index_path(context.paths.checkout(attempt.agent_id)).exists()
 
 
 async def let_others_start(sleep: Callable[[float], Awaitable[None]], session: Session) -> None:
-    """Wait until no attempt is starting, though not for ever: thousands of files keep cores and disk busy."""
+    """Wait until no attempt is starting, though not for ever: writing many files keeps cores and disk busy."""
     for _poll in range(MAX_POLLS):
         if all(session.attempts[name].started_at is not None for name in session.live):
             return
