@@ -126,7 +126,7 @@ def build_status_view(
     if session.awaited and not session.ended:
         waits = [f"a {role} agent for {wait.subject}: {wait.queue}" for role, wait in session.awaited.items()]
         facts.append(NamedValue("Waits for", "\n".join(waits), "warn"))
-    if not session.ended and (commands := list_commands_under_way(session, now)):
+    if commands := list_commands_under_way(session, now):
         facts.append(NamedValue("Under way", "\n".join(commands)))
     facts += _list_hindrances(session, now)
     if session.overlaps:
@@ -411,6 +411,7 @@ def build_session_json(
             {"role": role, "subject": wait.subject, "reason": wait.reason, "ahead": wait.ahead, "seconds": wait.seconds}
             for role, wait in session.awaited.items()
         ],
+        "under_way": list(list_commands_under_way(session, now)),
         "problems": [pick(each, "act cause reason until times") for each in session.problems.values()],
         "overlaps": [
             {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind}

@@ -18,6 +18,7 @@ from support.snapshots import Snapshots
 SESSION_KEYS = {
     "session",
     "waiting",
+    "under_way",
     "request",
     "triage",
     "phase",

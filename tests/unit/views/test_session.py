@@ -94,7 +94,7 @@ def test_a_push_that_takes_long_is_named_with_its_remote_and_since_when() -> Non
     tell(story, GateAnswered(gate="changeset-cs-1-auth", answer=Answer(choice="approve")))
     later = story.now + 180
     words = "landing of cs-1-auth: pushing to origin, 3 min 00 s"
-    assert list_commands_under_way(session, later) == (words,)
+    assert build_session_json(session, now=later)["under_way"] == [words]
     assert ("Under way", words) in [fact[:2] for fact in build_status_view(session, now=later).facts]
 
     failed = report_problem(session, "landing of cs-1-auth", "no pull request could be opened: x", later)
