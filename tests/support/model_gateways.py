@@ -41,6 +41,7 @@ for line in sys.stdin:
         gateway.close()
     problem = gateway.problem
     print(json.dumps({"parked": gateway.parked, "refused": gateway.refused, "gave_up": gateway.gave_up,
+                      "unanswered": gateway.unanswered,
                       "near": gateway.take_warnings(),
                       "problem": problem, "lives": read_process(gateway.pid) is not None}), flush=True)
 """

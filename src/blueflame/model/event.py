@@ -413,7 +413,7 @@ class RuntimeParked:
     """The model is unavailable: agents of this runtime wait, and no new one is started. Recorded once for all."""
 
     runtime: str
-    kind: str  # rate_limit | outage | network, or of the account: login | credit | model
+    kind: str  # rate_limit | outage | network, or of the account: login | credit | model | unsupported
     reason: str
     until: float | None = None  # when the provider says that it ends; None when unknown
     agents: int = 0  # how many of them wait

@@ -25,7 +25,7 @@ EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.NOT_LANDED: "The session ended with work that has not landed.",
     ExitCode.USAGE: "The command line, the configuration or a file given to it is wrong; nothing was changed.",
     ExitCode.REFUSED: "Refused: repository unfit or not trusted, another orchestrator runs, or a guard is missing.",
-    ExitCode.WORLD: "Git, the disk, a process or the journal failed; `blueflame resume` continues once that is fixed.",
+    ExitCode.WORLD: "Git, the disk, a process, the journal or the model failed; repair it, then `blueflame resume`.",
     ExitCode.PLAN_REJECTED: "The plan was rejected; nothing was changed.",
     ExitCode.STOPPED: "Stopped with work left; `blueflame resume` continues.",
     ExitCode.NO_ANSWER: "A gate got no answer: the decisions file has no entry for it, or there is no terminal.",
@@ -49,7 +49,7 @@ EXIT_CODES_BY_OUTCOME: Mapping[str, ExitCode] = {
 def choose_exit_code(outcome: str | None, *, all_landed: bool, hindered: bool = False) -> ExitCode:
     """None is a session that has not ended. Landing everything is success, even if the person then stopped it.
 
-    `hindered`: something that we have to do ourselves could not be done.
+    `hindered`: something that we have to do ourselves could not be done, or a model is unavailable.
     """
     if outcome is None:
         return ExitCode.WORLD if hindered else ExitCode.STOPPED

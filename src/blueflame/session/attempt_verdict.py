@@ -22,6 +22,7 @@ class AttemptFacts:
     unwatched: int = 0  # tool calls that the watcher did not see
     asks: bool = False  # it ended with a question to a person
     failure: str = ""  # the kind of failure that the agent itself reports
+    unanswered: bool = False  # its last call to its model got no whole answer, which is not its doing
 
 
 ENDING_BY_REASON = {
@@ -66,8 +67,18 @@ def classify_failure_words(detail: str) -> str:
     return "outage" if OUTAGE_WORDS.search(detail) else "error"
 
 
+SPOILT_BY_MODEL = frozenset({Ending.FAILED, Ending.NO_COMMITS, Ending.BAD_OUTPUT})
+"""Endings of an agent that had no whole answer to work with."""
+
+
 def judge_attempt(facts: AttemptFacts) -> Ending:
     """Decide the ending, in a fixed order: the process, its exit code, commits or output, then the policy."""
+    ending = _judge_process(facts)
+    spoilt = facts.unanswered and facts.reason == "exited" and ending in SPOILT_BY_MODEL
+    return Ending.OUTAGE if spoilt else ending
+
+
+def _judge_process(facts: AttemptFacts) -> Ending:
     if facts.reason != "exited":
         return ENDING_BY_REASON[facts.reason]
     if facts.unwatched:

@@ -13,8 +13,8 @@ from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
-LOGIN, CREDIT, MODEL = "login", "credit", "model"
-ACCOUNT_KINDS = frozenset({LOGIN, CREDIT, MODEL})
+LOGIN, CREDIT, MODEL, UNSUPPORTED = "login", "credit", "model", "unsupported"
+ACCOUNT_KINDS = frozenset({LOGIN, CREDIT, MODEL, UNSUPPORTED})
 """What only a person can change. `until` is then None, or when they asked to try again."""
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 30.0, 600.0
 ASK_AFTER_OUTAGES = 5  # outages in a row
@@ -26,6 +26,7 @@ OUTAGE_WORDS: Mapping[str, str] = {
     LOGIN: "the provider refuses the login",
     CREDIT: "the account has no credit left",
     MODEL: "the model does not exist for this account",
+    UNSUPPORTED: "the provider does not accept the calls of this program",
 }
 
 
@@ -33,6 +34,8 @@ def describe_account_fix(kind: str, *, role: str, model: str, runtime: str, how_
     """Describe what a person has to do about the account before agents can work again."""
     if kind == MODEL:
         return f"change roles.{role}.model, now {model}, to one that your account has"
+    if kind == UNSUPPORTED:
+        return f"update the program of the runtime {runtime}, or correct the address of its provider"
     if kind == CREDIT:
         return f"add credit at the provider, or another account for the runtime {runtime}"
     how = how_to_log_in or f"check the credential of the runtime {runtime}"

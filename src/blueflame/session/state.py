@@ -205,7 +205,8 @@ class Session:
     def exit_code(self) -> ExitCode:
         """Of its process. A session without a plan has landed nothing, although it has no unfinished task."""
         all_landed = self.all_finished if self.tasks else self.workflow.curates
-        return choose_exit_code(self.outcome or None, all_landed=all_landed, hindered=bool(self.problems))
+        hindered = bool(self.problems or self.parked)
+        return choose_exit_code(self.outcome or None, all_landed=all_landed, hindered=hindered)
 
     def count_lost(self, attempt: Attempt) -> int:
         """Count the last attempts of the same duty at the same subject that were lost, one after the other."""

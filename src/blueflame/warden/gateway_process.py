@@ -42,8 +42,9 @@ END_TIMEOUT = 4.0  # a model call that is being answered is read on for 1.5 seco
 class GatewayProcess:
     """A running gateway; not a child of the warden.
 
-    `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it stopped waiting;
-    each is None if that has not happened. `killed`: it was ended from outside. `read_messages` updates them.
+    `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it stopped waiting,
+    `unanswered` why its last call got no whole answer; each is None if that has not happened. `killed`: it was ended
+    from outside. `read_messages` updates them.
     """
 
     def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
@@ -57,6 +58,7 @@ class GatewayProcess:
         self.parked: dict[str, Any] | None = None
         self.refused: dict[str, Any] | None = None
         self.gave_up: dict[str, Any] | None = None
+        self.unanswered: dict[str, Any] | None = None
         self._warnings: list[str] = []
 
     def add_listener(self, listener: socket.socket, *, setup: bool = False) -> None:
@@ -102,9 +104,10 @@ class GatewayProcess:
                 self._set_problem(rest.strip() or "it broke")
             elif word == "resumed":
                 self.parked = None
-            elif word == "answered" and self.gave_up is not None and self.gave_up.get("account"):
-                self.gave_up = None
-            elif word in ("parked", "refused", "gave_up", "near"):
+            elif word == "answered":
+                self.unanswered = None
+                self.gave_up = None if (self.gave_up or {}).get("account") else self.gave_up
+            elif word in ("parked", "refused", "gave_up", "near", "unanswered"):
                 self._record_message(word, rest)
 
     def _record_message(self, word: str, rest: str) -> None:
@@ -116,6 +119,8 @@ class GatewayProcess:
             self._set_problem(f"unexpected message: {word} {rest[:80]}")
         elif word == "parked":
             self.parked = found
+        elif word == "unanswered":
+            self.unanswered = found
         elif word == "near":
             self._warnings.append(str(found.get("words", "")))
         elif word == "refused":

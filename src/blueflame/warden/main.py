@@ -304,6 +304,7 @@ def _finish_attempt(
     else:
         ending.left = ending.left or end_leftovers(attempt)
     cause, refused = _find_cause(attempt), _count_refused_forks(attempt)
+    unanswered = str((attempt.gateway.unanswered or {}).get("reason", "")) if attempt.gateway is not None else ""
     guarded = stop_services(attempt)
     watcher = attempt.hook_server
     if watcher is not None and watcher.is_disk_at_fault and ending.reason in ("exited", "unwatched"):
@@ -313,7 +314,8 @@ def _finish_attempt(
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
     outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=elapsed)
-    return {**outcome, "cause": cause, "free_disk": free_disk, "refused_forks": refused, **guarded}
+    found = {"cause": cause, "unanswered": unanswered, "free_disk": free_disk, "refused_forks": refused}
+    return {**outcome, **found, **guarded}
 
 
 def _count_refused_forks(attempt: SupervisedAttempt) -> int:
@@ -329,7 +331,7 @@ def _find_cause(attempt: SupervisedAttempt) -> str:
     if gateway is None:
         return ""
     gateway.read_messages()
-    refused, gave_up = gateway.refused or {}, gateway.gave_up or {}
+    refused, gave_up = gateway.refused or {}, gateway.gave_up or gateway.unanswered or {}
     return str(refused.get("budget") or gave_up.get("kind") or "")
 
 

@@ -36,6 +36,7 @@ POLL_SECONDS = 0.25  # seconds between two checks of output, clock and cancel fi
 MAX_TURN_SECONDS = 2.0  # between two checks; after more than that, the warden itself did not run
 LEFTOVER_GRACE = 2.0  # for processes that an agent left behind
 KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
+ENDS_BY_ITSELF = ("model", "unsupported")  # what an agent is refused for that may know another way to ask
 
 
 # Signals that end a process that does not handle them: all but CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG and WINCH.
@@ -299,8 +300,9 @@ def _check_gateway(attempt: SupervisedAttempt) -> tuple[str, str] | None:
 def _check_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     """Return the refusal once the agent has had its grace to end by itself."""
     denied = _find_model_refusal(attempt)
-    if denied is None or (attempt.gateway is not None and (attempt.gateway.gave_up or {}).get("kind") == "model"):
-        return None  # an agent whose model does not exist ends by itself, or can do without it
+    gave_up = attempt.gateway.gave_up if attempt.gateway is not None else None
+    if denied is None or (gave_up or {}).get("kind") in ENDS_BY_ITSELF:
+        return None
     now = time.monotonic()
     attempt.refused_at = now if attempt.refused_at is None else attempt.refused_at
     return denied if now - attempt.refused_at >= attempt.launch.grace else None

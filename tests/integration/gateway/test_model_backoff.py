@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from support.model_gateways import build_model_options, start_model_gateway
-from support.model_providers import answer_json, break_connection, build_error, build_message, start_provider
+from support.model_providers import (
+    answer_json,
+    break_connection,
+    build_error,
+    build_message,
+    build_message_events,
+    start_provider,
+    stream_events,
+)
 from support.wardens import wait_until
 
 FINE = answer_json(200, build_message())
@@ -247,24 +255,54 @@ def test_an_error_of_the_account_is_reported_at_once_and_not_retried(tmp_path: P
     assert len(provider.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [
-        answer_json(400, build_error("invalid_request_error", "messages: at least one message is required")),
-        answer_json(403, build_error("permission_error", "This request was blocked.")),
-        answer_json(404, build_error("not_found_error", "Not Found")),
-    ],
-)
-def test_a_call_that_the_provider_rejects_is_the_agents_own_affair(tmp_path: Path, failure: Any) -> None:  # noqa: ANN401 (a play)
+def test_a_call_that_the_provider_rejects_is_the_agents_own_affair_after_the_first_answer(tmp_path: Path) -> None:
+    rejected = answer_json(400, build_error("invalid_request_error", "messages: text content blocks must be non-empty"))
+    opening: list[dict[str, str]] = [{"role": "user", "content": "x"}]
     with (
-        start_provider(failure) as provider,
+        start_provider(rejected) as provider,
         start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
     ):
-        received = gateway.send_call()
-        assert gateway.read_status()["gave_up"] is None
+        reports = []
+        for messages in ([*opening, {"role": "assistant", "content": ""}], opening):
+            received = gateway.send_call(body={"model": "claude-test", "messages": messages})
+            assert (received.status, received.content["type"]) == (400, "error")
+            assert "x-should-retry" not in received.headers, "claude asks again without betas"
+            reports.append(gateway.read_status()["gave_up"])
 
-    assert received.status in (400, 403, 404)
-    assert received.content["type"] == "error"
+    assert reports[0] is None
+    assert (reports[1]["kind"], reports[1]["account"]) == ("unsupported", True)
+
+
+def test_a_page_in_place_of_an_answer_is_waited_out(tmp_path: Path) -> None:
+    page = answer_json(200, b"<html>Please sign in</html>", content_type="text/html")
+    with (
+        start_provider(page, FINE) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+        _start_pool() as pool,
+    ):
+        calling = pool.submit(gateway.send_call)
+        assert gateway.wait_until_parked()["kind"] == "network"
+        assert calling.result().status == 200
+
+    assert len(provider.asked) == 2
+
+
+def test_answers_that_are_cut_off_are_an_outage_and_not_the_agents_budget(tmp_path: Path) -> None:
+    start, *_rest = build_message_events()
+    with (
+        start_provider(stream_events([start], whole=False)) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+    ):
+        for count in range(1, 6):
+            with gateway.start_call() as call:
+                call.read_head()
+                gateway.wait_for_usage(count)
+            assert gateway.read_status()["unanswered"]["kind"] == "network"
+        assert gateway.send_call().status == 402
+        received = gateway.read_status()
+
+    assert (received["gave_up"]["kind"], received["refused"]) == ("network", None)
+    assert len(provider.asked) == 5
 
 
 def test_a_call_that_is_answered_shows_that_the_account_is_in_order(tmp_path: Path) -> None:

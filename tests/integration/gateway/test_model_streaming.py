@@ -72,7 +72,15 @@ def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(gateway: Runni
     assert (line["input"], line["output"], line["micro_usd"], line["priced_as"]) == (100, 20, 200, "*-test")
     assert (line["refused"], line["tries"]) == ("", 1)
     status = gateway.read_status()
-    assert status == {"parked": None, "refused": None, "gave_up": None, "problem": "", "near": [], "lives": True}
+    assert status == {
+        "parked": None,
+        "refused": None,
+        "gave_up": None,
+        "unanswered": None,
+        "problem": "",
+        "near": [],
+        "lives": True,
+    }
 
 
 def test_the_credential_is_added_and_the_agents_token_removed(gateway: RunningGateway, provider: Provider) -> None:

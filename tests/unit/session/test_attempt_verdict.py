@@ -55,3 +55,15 @@ def test_who_must_answer_passes_with_an_answer_only(duty: Duty) -> None:
 def test_an_unknown_reason_is_never_a_pass() -> None:
     with pytest.raises(KeyError):
         worker(reason="enlightened", commits=1)
+
+
+def test_an_agent_whose_last_answer_was_cut_off_is_not_at_fault() -> None:
+    judge = AttemptFacts(duty=Duty.JUDGE, reason="exited", exit_code=0, unanswered=True)
+    assert judge_attempt(judge) is Ending.OUTAGE
+    assert worker(unanswered=True) is Ending.OUTAGE
+    assert worker(unanswered=True, exit_code=1, failure="error") is Ending.OUTAGE
+    assert worker(unanswered=True, commits=1) is Ending.PASSED
+    assert worker(unanswered=True, commits=1, violations=1) is Ending.POSTCHECK
+    assert worker(unanswered=True, unwatched=1) is Ending.UNWATCHED
+    assert worker(unanswered=True, reason="output") is Ending.FAILED
+    assert worker(unanswered=True, reason="timeout") is Ending.TIMEOUT

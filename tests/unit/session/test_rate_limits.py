@@ -11,6 +11,7 @@ from blueflame.model.event import (
     RuntimeResumed,
     StopRequested,
 )
+from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import TaskState
@@ -252,6 +253,7 @@ def test_agents_that_meet_the_same_error_of_the_account_are_one_notice() -> None
     world = story(Outcomes(task(1), task(2), task(3), endings=ends, answers={"rate_limit": None}))
     assert len(events(world, RuntimeParked)) == 1
     assert list(world.session.open_gates) == ["rate_limit-scripted"]
+    assert world.session.exit_code is ExitCode.WORLD
 
 
 @pytest.mark.parametrize(
@@ -260,6 +262,7 @@ def test_agents_that_meet_the_same_error_of_the_account_are_one_notice() -> None
         ("login", "log in with 'x'; a variable that you set now needs `blueflame resume`"),
         ("credit", "add credit at the provider, or another account for the runtime claude"),
         ("model", "change roles.worker.model, now sonnet-9, to one that your account has"),
+        ("unsupported", "update the program of the runtime claude, or correct the address of its provider"),
     ],
 )
 def test_the_fix_of_an_account_is_named(kind: str, fix: str) -> None:

@@ -15,7 +15,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from blueflame.gateway.model_api.failures import MAX_REASON_LENGTH, MODEL, OUTAGE, RATE_LIMIT, ProviderFailure
+from blueflame.gateway.model_api.failures import (
+    MAX_REASON_LENGTH,
+    MODEL,
+    OUTAGE,
+    RATE_LIMIT,
+    UNSUPPORTED,
+    ProviderFailure,
+)
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.options import ModelOptions
 
@@ -31,6 +38,7 @@ class WaitTimes:
     forget: float = 600.0  # without a failure of the kind, after which its period is over
     first_ping: float = 60.0  # after which a client that waits for a stream gets pings
     ping: float = 15.0  # between two pings
+    silence: float = 90.0  # without a byte of a stream, after which the agent waits for its model
 
 
 class WaitExceeded(Exception):
@@ -103,9 +111,15 @@ class AccountWait:
 
     def refuse_account(self, failure: ProviderFailure) -> WaitExceeded:
         """Report that the provider refuses the account: there is nothing to wait for."""
-        if failure.kind != MODEL or not self._answered:  # else one of the agent's calls named a wrong model
+        if failure.kind not in (MODEL, UNSUPPORTED) or not self._answered:  # else one of the agent's calls was wrong
             self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason, "account": True})
         return WaitExceeded(failure)
+
+    def report_silence(self, wait: CallWait, failure: ProviderFailure) -> None:
+        """Report that the call waits for a provider which has sent nothing for long, and when it waits for too long."""
+        with suppress(WaitExceeded):
+            self._check_deadline(wait, failure, time.time())
+        self._add_waiting(wait, failure)
 
     def stop_waiting(self, wait: CallWait) -> None:
         """Report that the call no longer waits."""
@@ -117,7 +131,7 @@ class AccountWait:
     def record_success(self, sent_at: float) -> None:
         """End the shared limit, unless it was reported after this answered call was sent."""
         self._answered = True
-        self._reporter.withdraw_account_problem()
+        self._reporter.report_answered()
         self._periods.clear()
         found = self._read_shared()
         if found is not None and _to_float(found.get("since")) <= sent_at:

@@ -9,6 +9,7 @@ from typing import NoReturn
 from blueflame.billing.usage import Usage, UsageReader
 from blueflame.gateway.model_api.asked import AskedCall
 from blueflame.gateway.model_api.errors import BUDGET_STATUS
+from blueflame.gateway.model_api.failures import NETWORK
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
 from blueflame.gateway.options import BudgetLimit
@@ -19,6 +20,7 @@ BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
 FEWEST_BYTES_PER_TOKEN = 2  # of text that is hard to encode
 MAX_INPUT_TOKENS = 1_000_000  # no model reads more
 MAX_CUT_OFF = 5  # calls in a row whose usage is not known
+CUT_OFF_HINT = "Something on the way breaks the connection or changes the answers: check the network and its proxies."
 
 
 @dataclass(eq=False)
@@ -55,6 +57,7 @@ class BudgetReservation:
         self._warn = warn
         self._used = {"usd": 0, "tokens": 0}
         self._cut_off = 0  # calls in a row
+        self._broken = 0  # how many of these the provider cut off, not the agent
         self._open_calls: list[OpenCall] = []
         self._changed = asyncio.Event()
 
@@ -72,7 +75,7 @@ class BudgetReservation:
         self._open_calls.append(open_call)
         return True
 
-    def settle(self, open_call: OpenCall, priced: PricedUsage) -> None:
+    def settle(self, open_call: OpenCall, priced: PricedUsage, *, is_broken: bool = False) -> None:
         """Replace the reservation of an ended call by what it used."""
         if open_call not in self._open_calls:  # it never got a reservation
             return
@@ -81,6 +84,7 @@ class BudgetReservation:
         for unit, amount in spent.items():
             self._used[unit] += amount
         self._cut_off = 0 if priced.usage.complete else self._cut_off + 1
+        self._broken = 0 if priced.usage.complete else self._broken + is_broken
         self._changed.set()
         self._warn_if_near()
 
@@ -93,7 +97,11 @@ class BudgetReservation:
 
     def _refuse_if_used_up(self) -> None:
         if self._cut_off >= MAX_CUT_OFF:
-            self._refuse({"budget": "attempt"}, f"{MAX_CUT_OFF} answers in a row were cut off, at an unknown cost.")
+            words = f"{MAX_CUT_OFF} answers in a row were cut off, at an unknown cost."
+            if self._broken < MAX_CUT_OFF:
+                self._refuse({"budget": "attempt"}, words)
+            self._reporter.report_gave_up({"kind": NETWORK, "reason": f"{words} {CUT_OFF_HINT}"})
+            raise RequestRefused(BUDGET_STATUS, "gave_up", f"{words} {CUT_OFF_HINT}")
         for limit in self._limits:
             used = self._used[limit.unit] + sum(
                 self._measure_spend(open_call)[limit.unit] for open_call in self._open_calls

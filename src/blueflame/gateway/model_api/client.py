@@ -40,6 +40,11 @@ class AgentConnection:
         self.begun = False  # a status has been sent
         self.down = 0
 
+    @property
+    def has_left(self) -> bool:
+        """Whether it has disconnected, or its attempt ends."""
+        return self._left.is_set()
+
     async def wait_for_disconnect(self) -> None:
         """Wait until the agent closes its side: it does not read an answer any more."""
         try:
@@ -150,6 +155,7 @@ class ProviderCall:
     status: int = 0
     refused: str = ""
     settled: bool = False
+    broken: str = ""  # how the provider cut its answer off, or that it is silent
 
     @property
     def wire(self) -> str:

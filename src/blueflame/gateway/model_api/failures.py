@@ -118,17 +118,24 @@ def _parse_span(text: str) -> float | None:
 
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
-LOGIN, CREDIT, MODEL = ACCOUNT_KINDS = ("login", "credit", "model")
+LOGIN, CREDIT, MODEL, UNSUPPORTED = ACCOUNT_KINDS = ("login", "credit", "model", "unsupported")
 """What only a person can change: no retry helps, and no other agent of the account would get an answer."""
 REFUSED = "refused"  # the provider rejects this one call: the agent's own affair
+OF_THE_CALL = (400, 404, 413, 422)  # what an agent puts into its call can be the cause
+TRANSIENT = (408, 409, 425)
+BETWEEN = "a proxy, a firewall or a sign-in page may be in between"
 LOGIN_WORDS = re.compile(
     r"api.?key (is )?(not valid|invalid|expired)|invalid.{0,9}api.?key|api_key_invalid|authentication_error"
     r"|oauth (token|authentication)|(organization|account) (has been|is) (disabled|deactivated|suspended)"
 )
-CREDIT_WORDS = re.compile(r"credit balance|insufficient_quota|insufficient credits|billing_(error|hard_limit)")
+CREDIT_WORDS = re.compile(
+    r"credit balance|usage limits|insufficient_quota|insufficient credits|billing_(error|hard_limit)"
+)
 MODEL_WORDS = re.compile(r"\bmodels?\b")
+TOO_LONG_WORDS = re.compile(r"too (long|large)|context.{0,9}(length|window)|maximum.{0,30}tokens")
 MAX_REASON_LENGTH = 300
-PERMANENT_STATUSES = (501, 505)  # not supported by the provider: a retry cannot help
+PERMANENT_STATUSES = (501, 505)  # a retry cannot help
+MODEL_ROLES = ("assistant", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +151,17 @@ class ProviderFailure:
 
 
 def classify_failure(answer: ProviderAnswer, body: bytes, now: float, asked: bytes = b"") -> ProviderFailure:
-    """Classify an answer of 400 or more to the request `asked`."""
+    """Classify an answer of 400 or more to the request `asked`.
+
+    Only what the agent itself put into its call is its own affair. All else is not, known or unknown.
+    """
     headers = {name: value.decode("latin-1") for name, value in answer.headers}
     message = _extract_message(body)
     reason = f"{answer.status}: {message}" if message else f"the provider answers {answer.status}"
     kind = _find_account_problem(answer.status, body, asked) or _find_outage(answer.status)
+    if not kind and not isinstance(parse_json(body), dict | list):
+        kind, reason = NETWORK, f"{answer.status} from something else than the model's API: {BETWEEN}"
+    kind = kind or _find_refusal(answer.status, message, asked)
     until = find_reset_time(headers, body, now) if kind in (RATE_LIMIT, OUTAGE) else None
     # claude tries again after 400 and 401, for minutes
     status = BUDGET_STATUS if kind in (LOGIN, CREDIT) else answer.status
@@ -158,7 +171,41 @@ def classify_failure(answer: ProviderAnswer, body: bytes, now: float, asked: byt
 def _find_outage(status: int) -> str:
     if status == 429:
         return RATE_LIMIT
-    return OUTAGE if status >= 500 and status not in PERMANENT_STATUSES else REFUSED
+    return OUTAGE if status in TRANSIENT or (status >= 500 and status not in PERMANENT_STATUSES) else ""
+
+
+def _find_refusal(status: int, message: str, asked: bytes) -> str:
+    """Whose affair it is that a call is refused: before the first answer an agent has put nothing into it yet."""
+    if status == 403:
+        return LOGIN
+    if status not in OF_THE_CALL:
+        return UNSUPPORTED
+    is_too_long = status == 413 or TOO_LONG_WORDS.search(message.lower())
+    return REFUSED if is_too_long or _has_answers(asked) else UNSUPPORTED
+
+
+def _has_answers(asked: bytes) -> bool:
+    """Whether the conversation holds an answer of a model, or continues one that the provider has kept."""
+    content = parse_json(asked)
+    if not isinstance(content, dict):
+        return False
+    found = next((content[name] for name in ("messages", "input", "contents") if name in content), None)
+    said = found if isinstance(found, list) else ()
+    return "previous_response_id" in content or any(
+        isinstance(each, dict) and each.get("role") in MODEL_ROLES for each in said
+    )
+
+
+def find_foreign_answer(answer: ProviderAnswer) -> ProviderFailure | None:
+    """What is no answer of a model by its head, although it is no error: a redirect, a page, nothing at all."""
+    kind = answer.get_header("content-type").lower()
+    is_typed = not kind or "json" in kind or "event-stream" in kind or "octet-stream" in kind
+    if answer.status == 200 and is_typed and answer.size != 0:
+        return None
+    to = answer.get_header("location")[:MAX_REASON_LENGTH]
+    page = kind.partition(";")[0] if answer.size != 0 else ""
+    what = f"a redirect to {to}" if to else page or "nothing"
+    return ProviderFailure(NETWORK, f"{answer.status} with {what} instead of the model's answer: {BETWEEN}")
 
 
 def _find_account_problem(status: int, body: bytes, asked: bytes) -> str:
@@ -185,9 +232,11 @@ def _mentions(words: re.Pattern[str], codes: str, message: str, asked: bytes) ->
 
 
 def _extract_message(body: bytes) -> str:
-    """Extract the provider's message; every API has it at the same place."""
-    error = _parse_error(body)
+    """Extract the provider's message."""
+    error, content = _parse_error(body), parse_json(body)
     words = error.get("message") if isinstance(error, dict) else error
+    if not words and isinstance(content, dict):  # servers that imitate an API
+        words = content.get("message") or content.get("detail")
     return " ".join(str(words).split())[:MAX_REASON_LENGTH] if words else ""
 
 

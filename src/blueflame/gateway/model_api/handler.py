@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,8 +36,10 @@ from blueflame.gateway.model_api.failures import (
     LOGIN,
     NETWORK,
     REFUSED,
+    UNSUPPORTED,
     ProviderFailure,
     classify_failure,
+    find_foreign_answer,
 )
 from blueflame.gateway.model_api.features import check_features
 from blueflame.gateway.model_api.request import (
@@ -79,6 +81,7 @@ class ModelHandler:
     ) -> None:
         self._options = options
         self._usage_log = usage_log
+        self._reporter = reporter
         self._timeouts = timeouts
         self._prices = PriceList(options)
         self._budget = BudgetReservation(options.budgets, self._prices, reporter, warn=options.warn)
@@ -175,7 +178,7 @@ class ModelHandler:
         except AgentDisconnected:
             call.refused = "left"  # before its turn
         finally:
-            self._settle_call(call)
+            self._settle_call(call, agent)
             self._calls.discard(call)
 
     async def _run_call(self, call: ProviderCall, agent: AgentConnection) -> None:
@@ -188,12 +191,16 @@ class ModelHandler:
         except WaitExceeded as e:
             call.refused = "gave_up"
             call.entry.set_decision("error", e.failure.kind, e.failure.reason)
-            await self._send_error(call, agent, e.failure)
+            # its program may know another way to ask, without what is not supported
+            await self._send_error(call, agent, e.failure, final=e.failure.kind != UNSUPPORTED)
         except AgentDisconnected:
             call.entry.details = "cut off: the agent disconnected, or its attempt ended"
             agent.abort()
         except BrokenMessage as e:
             call.entry.details = f"cut off: {e}"
+            call.broken = str(e)
+            if call.wire:
+                self._settle_call(call, agent)  # before the agent sees it, and may end
             agent.abort()
         except RequestRefused as e:
             if not agent.begun:
@@ -207,7 +214,7 @@ class ModelHandler:
         while True:
             if call.wire and not self._rate_limit.is_clear():
                 await self._wait_with_pings(call, agent, self._rate_limit.wait_for_shared_limit(call.wait))
-            async with agent.limit_after_disconnect():
+            async with agent.limit_after_disconnect(), self._watch_silence(call, agent):
                 found = await self._ask_provider(call)
                 if isinstance(found, ProviderAnswer):
                     self._rate_limit.stop_waiting(call.wait)
@@ -219,6 +226,30 @@ class ModelHandler:
             if found.kind in ACCOUNT_KINDS:
                 raise self._rate_limit.refuse_account(found)
             await self._wait_with_pings(call, agent, self._rate_limit.wait_for_retry(call.wait, found))
+
+    @asynccontextmanager
+    async def _watch_silence(self, call: ProviderCall, agent: AgentConnection) -> AsyncIterator[None]:
+        """Report a provider that sends nothing of a stream for long: the agent waits for it meanwhile."""
+        watching = asyncio.ensure_future(self._report_silence(call, agent)) if call.streams else None
+        try:
+            yield
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    async def _report_silence(self, call: ProviderCall, agent: AgentConnection) -> None:
+        limit, seen, since = self._wait_times.silence, agent.down, time.monotonic()
+        failure = ProviderFailure(NETWORK, f"{call.api.upstream.host} has sent nothing for {limit:g} seconds")
+        while True:
+            await asyncio.sleep(limit / 6)
+            if agent.down == seen and time.monotonic() - since >= limit:
+                call.broken = failure.reason
+                self._rate_limit.report_silence(call.wait, failure)
+            elif agent.down != seen:
+                seen, since = agent.down, time.monotonic()
+                if call.broken:
+                    call.broken = ""
+                    self._rate_limit.stop_waiting(call.wait)
 
     async def _wait_with_pings(
         self, call: ProviderCall, agent: AgentConnection, waiting: Coroutine[object, object, None]
@@ -242,7 +273,10 @@ class ModelHandler:
             return ProviderFailure(NETWORK, str(e))
         call.status = answer.status
         if answer.status < 400:
-            return answer
+            foreign = find_foreign_answer(answer) if call.wire else None
+            if foreign is not None:
+                answer.stream.writer.transport.abort()
+            return foreign or answer
         return classify_failure(answer, await self._read_error_body(call, answer), time.time(), call.asked)
 
     async def _read_error_body(self, call: ProviderCall, answer: ProviderAnswer) -> bytes:
@@ -324,23 +358,26 @@ class ModelHandler:
     def _finish_call(self, call: ProviderCall, agent: AgentConnection) -> None:
         """Settle before the agent sees the end of the answer and sends its next call."""
         if call.wire:
-            self._settle_call(call)
+            self._settle_call(call, agent)
         agent.end_response()
 
-    def _settle_call(self, call: ProviderCall) -> None:
+    def _settle_call(self, call: ProviderCall, agent: AgentConnection) -> None:
         """Write the usage to the log and take it off the budgets, once."""
         if call.settled:
             return
         call.settled = True
-        usage = call.open_call.read_usage()
+        usage, is_broken = call.open_call.read_usage(), False
         if call.refused or call.status >= 400:
             usage = replace(usage, complete=True)  # known: nothing was used
         elif not usage.complete:
-            usage = call.open_call.assume_worst()
+            usage, is_broken = call.open_call.assume_worst(), bool(call.broken) or not agent.has_left
         if not usage.model:
             usage = replace(usage, model=call.open_call.asked.model)
         priced = self._prices.price_usage(usage)
-        self._budget.settle(call.open_call, priced)
+        self._budget.settle(call.open_call, priced, is_broken=is_broken)
+        if is_broken:
+            why = call.broken or "it ended without the figures that each answer ends with"
+            self._reporter.report_unanswered({"kind": NETWORK, "reason": f"the model's answer was cut off: {why}"})
         self._usage_log.write(call.build_record(), priced)
 
 

@@ -16,6 +16,7 @@ class StatusReporter:
     def __init__(self, control: socket.socket | None) -> None:
         self._control = control
         self._sent: set[tuple[str, object]] = set()
+        self._unanswered = False
 
     def report_refused(self, why: Mapping[str, object]) -> None:
         self._report_once("refused", why["budget"], why)
@@ -26,10 +27,17 @@ class StatusReporter:
     def report_gave_up(self, why: Mapping[str, object]) -> None:
         self._report_once("gave_up", why["kind"], why)
 
-    def withdraw_account_problem(self) -> None:
+    def report_unanswered(self, why: Mapping[str, object]) -> None:
+        """Report that the last call got no whole answer, which is not the agent's doing."""
+        self._unanswered = True
+        self.report("unanswered", why)
+
+    def report_answered(self) -> None:
         """A call was answered, so the account is in order: another model that it lacks was a side matter."""
-        if account := {("gave_up", kind) for kind in ACCOUNT_KINDS} & self._sent:
+        account = {("gave_up", kind) for kind in ACCOUNT_KINDS} & self._sent
+        if account or self._unanswered:
             self._sent -= account
+            self._unanswered = False
             self.report("answered")
 
     def _report_once(self, event: str, about: object, why: Mapping[str, object]) -> None:

@@ -171,6 +171,7 @@ def judge_finished(
         unwatched=len(gaps),
         asks=finished.question is not None,
         failure=finished.failure,
+        unanswered=bool(finished.outcome.unanswered),
     )
     return judge_attempt(facts)
 
@@ -322,9 +323,11 @@ def find_violations(
 
 def describe_ending(finished: FinishedAttempt) -> str:
     outcome, gathered = finished.outcome, finished.gathered
+    if outcome.reason in (ExitReason.OUTAGE, ExitReason.ACCOUNT) and outcome.detail:
+        return outcome.detail  # its program takes our gateway for the provider
     last = gathered.result.detail if gathered.result is not None else ""
     setup = outcome.setup_output.strip() if outcome.reason is ExitReason.SETUP_FAILED else ""
-    parts = [outcome.detail, setup, last, *gathered.problems[:3]]
+    parts = [outcome.detail, outcome.unanswered, setup, last, *gathered.problems[:3]]
     return _join_notes(*parts) or _read_last_words(finished)
 
 

@@ -100,6 +100,7 @@ def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
         free_disk=found.get("free_disk"),
         waited=found.get("waited", 0.0),
         refused_forks=found.get("refused_forks", 0),
+        unanswered=str(found.get("unanswered", "")),
     )
 
 

@@ -85,6 +85,7 @@ class ProcessOutcome:
     signal: int | None = None
     detail: str = ""
     cause: str = ""  # the budget that was used up (attempt, task, session, day), or the kind of outage
+    unanswered: str = ""  # why its last call to its model got no whole answer, if that is not its doing
     seconds: float = 0.0  # of work: without those that it waited
     waited: float = 0.0  # seconds, for a person's answer or for its model
     setup_output: str = ""
