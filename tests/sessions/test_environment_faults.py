@@ -197,8 +197,8 @@ def test_a_lock_that_a_killed_git_left_is_removed_before_the_next_try(
         os.utime(lock, (time.time() - 60, time.time() - 60))
         return "approve"
 
-    hurried = tuple(part.replace("Timeout=10000", "Timeout=10") for part in command.GIT_SETTING_ARGS)
-    monkeypatch.setattr(command, "GIT_SETTING_ARGS", hurried)
+    hurried = {name: value.replace("10000", "10") for name, value in command.SETTING_VARIABLES.items()}
+    monkeypatch.setattr(command, "SETTING_VARIABLES", hurried)
     result = stage.run({"changeset": [leave]})
     assert result.session.outcome == "completed"
     assert [each.act for each in result.of(EnvironmentFailed)] == ["landing of cs-001"]

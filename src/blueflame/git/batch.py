@@ -16,7 +16,6 @@ from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from blueflame.git.command import (
-    GIT_SETTING_ARGS,
     MAX_GIT_MEMORY,
     build_environment,
     build_git_error,
@@ -149,7 +148,7 @@ def _split(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _start(repo: Repository, args: tuple[str, ...]) -> PipedProcess:
     """Start it outside the work tree, whose .gitattributes agents can write."""
     place = repo.common_dir
-    argv = ("git", *GIT_SETTING_ARGS, f"--git-dir={place}", *args)
+    argv = ("git", f"--git-dir={place}", *args)
     limit = MAX_GIT_MEMORY if args[0] in LIMITED else None
     return PipedProcess(argv, cwd=place, env=build_environment(), max_memory=limit)
 

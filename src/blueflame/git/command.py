@@ -30,27 +30,34 @@ FIXED_VARIABLES = MappingProxyType(
     }
 )
 
-GIT_SETTINGS = (
-    "core.fsync=committed,reference",  # the journal, which survives a power cut, refers to what we wrote
-    "core.filesRefLockTimeout=10000",  # milliseconds: another git of the person's may hold a lock for a moment
-    "core.packedRefsTimeout=10000",
-    "reftable.lockTimeout=10000",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.quotePath=false",
-    "core.pager=cat",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "commit.gpgSign=false",
-    "tag.gpgSign=false",
-    "log.showSignature=false",
-    "submodule.recurse=false",
-    "fetch.recurseSubmodules=false",
-    "protocol.ext.allow=never",
-    "advice.detachedHead=false",
-    "color.ui=false",
+GIT_SETTINGS = MappingProxyType(
+    {
+        "core.fsync": "committed,reference",  # the journal, which survives a power cut, refers to what we wrote
+        "core.filesRefLockTimeout": "10000",  # milliseconds: another git of the person's may hold a lock for a moment
+        "core.packedRefsTimeout": "10000",
+        "reftable.lockTimeout": "10000",
+        "core.hooksPath": "/dev/null",
+        "core.fsmonitor": "false",
+        "core.quotePath": "false",
+        "core.pager": "cat",
+        "gc.auto": "0",
+        "maintenance.auto": "false",
+        "commit.gpgSign": "false",
+        "tag.gpgSign": "false",
+        "log.showSignature": "false",
+        "submodule.recurse": "false",
+        "fetch.recurseSubmodules": "false",
+        "protocol.ext.allow": "never",
+        "advice.detachedHead": "false",
+        "color.ui": "false",
+    }
 )
-GIT_SETTING_ARGS = tuple(part for setting in GIT_SETTINGS for part in ("-c", setting))
+# Not as arguments, which messages and `ps` show.
+SETTING_VARIABLES = MappingProxyType(
+    {"GIT_CONFIG_COUNT": str(len(GIT_SETTINGS))}
+    | {f"GIT_CONFIG_KEY_{n}": name for n, name in enumerate(GIT_SETTINGS)}
+    | {f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(GIT_SETTINGS.values())}
+)
 
 OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -97,7 +104,7 @@ def try_git(
     timeout: float | None = 60,
 ) -> ProcessResult:
     """Run git and return its output, whatever its exit code."""
-    return run("git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(env), stdin=stdin, timeout=timeout)
+    return run("git", *args, cwd=repo, env=build_environment(env), stdin=stdin, timeout=timeout)
 
 
 def run_git(
@@ -122,7 +129,8 @@ def run_git_capped(
 ) -> ProcessResultBytes:
     """Return at most `max_bytes` of an output of unknown size, made with limited memory."""
     done = run_capped(
-        *("git", *GIT_SETTING_ARGS, *args),
+        "git",
+        *args,
         cwd=repo,
         env=build_environment(),
         max_bytes=max_bytes,
@@ -188,7 +196,7 @@ def build_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or KEPT_VARIABLES.fullmatch(name)
     }
-    return {**kept, **FIXED_VARIABLES, **(extra or {})}
+    return {**kept, **FIXED_VARIABLES, **SETTING_VARIABLES, **(extra or {})}
 
 
 def find_identity(repo: Path) -> tuple[str, str]:

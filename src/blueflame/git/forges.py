@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from blueflame.git.command import build_git_error, try_git
 from blueflame.git.repository import Repository
-from blueflame.model.errors import WorldError
+from blueflame.model.errors import ProcessFailed, WorldError
 from blueflame.system.process import ProcessResult, run
 
 FORGE_TIMEOUT = 120.0
@@ -38,7 +38,11 @@ class PullRequest(NamedTuple):
 def push_branch(repo: Repository, remote: str, commit: str, branch: str, *, timeout: float) -> None:
     """Push without force: if the remote branch has other commits, raise ForgeFailed and change nothing."""
     args = ("push", "-q", "--no-follow-tags", "--no-recurse-submodules", remote, f"{commit}:refs/heads/{branch}")
-    done = try_git(repo.root, *args, timeout=timeout)
+    try:
+        done = try_git(repo.root, *args, timeout=timeout)
+    except ProcessFailed as e:
+        hint = "see whether the remote answers, or raise landing.push_timeout"
+        raise ForgeFailed(f"{branch} could not be pushed to {remote}: {e}; {hint}") from e
     if done.code:
         raise ForgeFailed(f"{branch} could not be pushed to {remote}: {build_git_error(repo.root, args, done)}")
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import landing
-from blueflame.git.forges import push_branch
+from blueflame.git.forges import ForgeFailed, push_branch
 from blueflame.git.half_update import NOTE, note_update
 from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
 from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository, find_dirty_paths, is_usable, open_repository, read_branch_head
-from blueflame.model.errors import GitFailed, ProcessFailed
+from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
 
@@ -223,7 +223,7 @@ def test_a_checkout_whose_git_folder_is_elsewhere_is_updated(
 def test_a_push_to_a_remote_that_never_answers_ends_in_time(ours: Repository, new: str, git: Git) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         git(ours.root, "remote", "add", "origin", f"git://127.0.0.1:{silent.getsockname()[1]}/x")
-        with pytest.raises(ProcessFailed, match=r"git .* push .* not finished after 0\.2 seconds"):
+        with pytest.raises(ForgeFailed, match=r"origin: git push .* not finished after 0\.2 seconds.*push_timeout"):
             push_branch(ours, "origin", new, "work", timeout=0.2)
 
 
