@@ -412,6 +412,40 @@ def test_checks_whose_program_vanished_blame_no_task(
     check_finished(stage, attempts=2)
 
 
+@pytest.mark.parametrize("works_at_first", [False, True], ids=["from the start", "when work is checked"])
+def test_a_setup_that_fails_blames_no_task(stage: Stage, tmp_path: Path, works_at_first: bool) -> None:
+    online = tmp_path / "online"
+    setup = ["echo first", f"test -e '{online}' || {{ echo 'пакет не найден'; exit 9; }}", "echo never"]
+    stage.reconfigure(
+        validation={"validator_diagnostics": {"enabled": True, "commands": ["true"]}}, worktree={"setup": setup}
+    )
+    stage.play(task(1))
+    if works_at_first:
+        online.touch()
+
+    result = stage.run(STOP, observers=[at(AttemptEnded, lambda: online.unlink(missing_ok=True))])
+
+    assert result.session.exit_code is ExitCode.WORLD
+    reasons = {each.reason for each in result.of(EnvironmentFailed)}
+    assert all("пакет не найден" in each and "exit 9" in each for each in reasons), reasons
+    assert not [each for each in result.of(VerdictGiven) if not each.verdict.passed]
+    assert result.session.tasks["task-001"].retries == 0
+    online.touch()
+    assert stage.resume().session.outcome == "completed"
+
+
+def test_a_check_of_a_result_that_fails_once_is_flaky(stage: Stage, tmp_path: Path) -> None:
+    once = f"test ! -e src/1.txt || test -e '{tmp_path}/once' || {{ touch '{tmp_path}/once'; false; }}"
+    stage.reconfigure(validation={"validator_diagnostics": {"enabled": True, "commands": [once]}})
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+
+    result = stage.run()
+
+    assert result.session.outcome == "completed"
+    (checked,) = result.of(Checked)
+    assert [(check.passed, check.flaky) for check in checked.checks] == [(True, True)]
+
+
 def test_a_task_that_breaks_a_check_is_still_blamed(stage: Stage) -> None:
     stage.reconfigure(validation={"validator_diagnostics": {"enabled": True, "commands": ["test ! -e src/2.txt"]}})
     stage.play(task(1), task(2, after=[1]), workers={2: writes("src/2.txt", "two")})

@@ -160,25 +160,24 @@ def test_an_agent_that_takes_too_long_is_ended_and_tried_again(stage: Stage) -> 
     assert reported.session.outcome == "completed"
 
 
-def test_a_setup_that_fails_fails_the_attempt_with_its_output(stage: Stage) -> None:
-    setup = ["echo first", "echo 'пакет не найден' >&2; exit 9", "echo never"]
-    stage.reconfigure(limits=ONCE, worktree={"setup": setup})
-    stage.play(task(1))
+def test_a_setup_that_agents_commits_break_fails_the_task(stage: Stage) -> None:
+    """It works on the base: the commits of the first attempt are at fault, which the next one continues."""
+    stage.reconfigure(limits={**ONCE, "max_retries": 1}, worktree={"setup": ["echo first", "! grep ruined src/1.txt"]})
+    stage.play(task(1), workers={1: {"1": [*writes("src/1.txt", "ruined"), {"exit": 3}], "*": "good"}})
     reported = stage.run(STOP)
-    (ended,) = endings(reported)
-    assert ended.ending is Ending.SETUP
-    assert "пакет не найден" in ended.notes
-    assert "exit 9" in ended.notes, "the command that failed is named"
-    assert "never" not in ended.notes.replace("echo never", "")
-    assert "пакет не найден" in reported.session.tasks["task-001"].reason
+    found = endings(reported)
+    assert [each.ending for each in found] == [Ending.FAILED, Ending.ENVIRONMENT, Ending.SETUP]
+    assert "grep ruined" in found[-1].notes, "the command that failed is named"
+    assert "first" in reported.session.tasks["task-001"].reason
 
 
+@pytest.mark.usefixtures("quick_retries")
 def test_the_setup_commands_share_one_time_limit(stage: Stage) -> None:
-    stage.reconfigure(limits=ONCE, worktree={"setup": ["sleep 0.6", "sleep 30"], "setup_timeout": "1s"})
+    stage.reconfigure(limits=ONCE, worktree={"setup": ["sleep 0.1", "sleep 30"], "setup_timeout": "0.2s"})
     stage.play(task(1))
-    reported = stage.run(STOP)
-    assert endings(reported)[0].ending is Ending.SETUP
-    assert "longer than 1 s" in endings(reported)[0].notes
+    reported = stage.run({"environment": ["stop"]})
+    assert {each.ending for each in endings(reported)} == {Ending.ENVIRONMENT}
+    assert "longer than 0.2 s" in endings(reported)[0].notes
 
 
 def test_a_task_whose_foundations_conflict_waits_until_they_have_changed(stage: Stage) -> None:

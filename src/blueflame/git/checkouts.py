@@ -146,10 +146,10 @@ def keep_files(repo: Repository, path: Path, *, most: int) -> None:
     record, index = read_record(path), get_index_path(path)
     folder = find_spares_folder(repo.root, path.parent)
     if record is not None and record.ready and index.exists() and count_spares(repo, path.parent) < most:
-        write_record(path, replace(record, ready=False))
         aside = _get_aside_path(path)
         remove_tree(aside)
         with suppress(OSError, WorldError):
+            write_record(path, replace(record, ready=False))
             move_foreign_aside(path, index, aside, is_sha256=len(record.base) == 64)
             put_spare(folder, path, index)
     remove_checkout(path)
@@ -176,7 +176,7 @@ def remove_checkout(path: Path) -> None:
                 f"will not remove {path}: Blue Flame did not make it (no {get_record_path(path)}); remove it yourself"
             )
         return
-    write_record(path, replace(record, ready=False))
+    # nothing is written before it: on a full disk this is what makes room
     remove_tree(_move_aside(path), get_fetch_path(path), get_home_path(path))
     get_index_path(path).unlink(missing_ok=True)
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)

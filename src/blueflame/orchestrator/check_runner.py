@@ -30,11 +30,13 @@ class CheckRunner:
         """Check the commit. A failed check runs once more, unless it is as red as on the base; if it passes then, it is
         flaky."""
         if tree not in self.known:
-            checks = await self._run(commit, again=False)
-            if self.retry and list_blamed(compare_with_base(checks, on_base)):
-                checks = _mark_flaky(checks, await self._run(commit, again=True))
-            self.known[tree] = checks
+            self.known[tree] = await self.repeat_blamed(commit, await self._run(commit, again=False), on_base)
         return self.known[tree]
+
+    async def repeat_blamed(self, commit: str, checks: Checks, on_base: Checks) -> Checks:
+        if not self.retry or not list_blamed(compare_with_base(checks, on_base)):
+            return checks
+        return _mark_flaky(checks, await self._run(commit, again=True))
 
     async def _run(self, commit: str, *, again: bool) -> Checks:
         checks = await self.run(commit, again)

@@ -29,6 +29,7 @@ MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them 
 CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
+    ("setup", re.compile(r"^the setup failed")),
     ("remote", re.compile(r"^no pull request could be opened")),
     ("damage", re.compile(r"^the repository .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
@@ -65,6 +66,7 @@ CAUSES = (
 CAUSE_WORDS = {
     "status": "it is not known whether its agent runs",
     "lost": "its attempts are lost again and again",
+    "setup": "the setup commands fail",
     "remote": "the remote or its forge fails",
     "damage": "objects of the repository are damaged or missing",
     "under_way": "a merge, rebase or the like is under way in your checkout",
@@ -223,6 +225,18 @@ def report_unstarted(session: Session, attempt: Attempt, ended: AttemptOutcome, 
     if in_a_row < count_failures(session, act):
         return report_problem(session, act, ended.notes, now)
     return _build_failure(act, ended.notes, in_a_row + 1, now, pause=in_a_row + 1)
+
+
+def may_blame_setup(session: Session, attempt: Attempt) -> bool:
+    """Whether a failed setup may be the doing of agents: their commits are there, and it is not the first failure."""
+    record = session.tasks.get(attempt.subject)
+    later_stage = record is not None and record.start is not None
+    if not (attempt.built_on or attempt.continues or later_stage or attempt.duty is Duty.MERGE):
+        return False
+    act = name_attempt_act(attempt)
+    earlier = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
+    last = next((each.ended for each in earlier if each.ended), None)
+    return last is not None and last.ending is Ending.ENVIRONMENT and classify_problem(last.notes) == "setup"
 
 
 def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[EnvironmentFailed]:

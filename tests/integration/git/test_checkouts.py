@@ -14,6 +14,7 @@ from blueflame.git import checkouts
 from blueflame.git.checkouts import get_record_path, list_checkouts, make_checkout, remove_checkout
 from blueflame.git.repository import Repository, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed, WorldError
+from support.disks import fill, mounted
 
 Git = Callable[..., str]
 BRANCH = "blueflame/ses-20260101-000000/task-001/1"
@@ -183,6 +184,14 @@ def test_removing_twice_or_what_never_was_is_fine(ours: Repository, place: Path)
     remove_checkout(place)
     remove_checkout(place)
     assert not place.exists()
+
+
+def test_removing_makes_room_on_a_full_disk(ours: Repository, place: Path) -> None:
+    with mounted(place.parent, 4):
+        make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
+        fill(place / "log")
+        remove_checkout(place)
+        assert list(place.parent.glob("*")) == []
 
 
 def test_removing_follows_no_link_out_of_the_checkout(ours: Repository, place: Path, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ class MergingSettings(Section):
     """What happens when git cannot merge a changeset: a merger agent resolves the conflict, and its result passes the
     same walls and checks; or the task is requeued at once, as it also is when the merger fails."""
     retry_red_checks: bool = True
-    """true: a check that fails on the combined tree is run once more; if it then passes, it is reported as flaky and
-    counts as passed. false: a failed check fails."""
+    """true: a check that fails on a result or on the combined tree is run once more; if it then passes, it is reported
+    as flaky and counts as passed. false: a failed check fails."""
 
 
 class LandingSettings(Section):

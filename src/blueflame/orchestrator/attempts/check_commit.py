@@ -53,18 +53,25 @@ async def run_diagnostics(
     context: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
 ) -> Sequence[Event]:
     tries = count_failures(session, name_act(session, effect))
-    checks = await check_commit(context, session, effect.sha, effect.task, tries=tries)
+
+    async def run(commit: str, again: bool) -> tuple[Check, ...] | None:
+        return await check_commit(context, session, commit, effect.task, again=again, tries=tries)
+
+    checks = await run(effect.sha, False)
     result = session.tasks[effect.task].result
     if checks and result is not None:
         known = await asyncio.to_thread(find_base_checks, context, session, result.base)
         on_base = await _find_checks_before(context, session, result.base, checks)
-        checks = None if on_base is None else compare_with_base(checks, on_base)
-        if checks and on_base and known and list_blamed(checks):
-            recheck = partial(recheck_base, context, session, result.base, effect.sha, tries)
-            try:
+        if on_base is None:
+            return []
+        runner = CheckRunner(run=run, retry=context.settings.merging.retry_red_checks)
+        try:
+            checks = compare_with_base(await runner.repeat_blamed(effect.sha, checks, on_base), on_base)
+            if list_blamed(checks) and (known or not on_base):  # without any, the setup failed there
+                recheck = partial(recheck_base, context, session, result.base, effect.sha, tries)
                 checks = await confirm_blame(checks, on_base, recheck)
-            except ChecksStopped:
-                return []
+        except ChecksStopped:
+            return []
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
 
@@ -208,6 +215,14 @@ async def install_dependencies(context: SessionContext, session: Session) -> Non
             )
             await run_order(context, order)
             await _release_earlier(context)  # other attempts use the same name
+
+
+async def is_setup_green(context: SessionContext, session: Session, subject: str) -> bool:
+    """Run the setup on the session's base now; False, too, when a stop ended it."""
+    base = session.base_sha
+    order = CheckOrder(owner=session.id, base_branch=session.base_branch, lines=(), sha=base, subject=subject)
+    checks = await run_order(context, order)
+    return checks is not None and all(check.passed for check in checks)
 
 
 async def _run_setup(context: SessionContext, order: CheckOrder, like: Command) -> tuple[Check, ...] | None:

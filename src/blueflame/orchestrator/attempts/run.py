@@ -36,7 +36,7 @@ from blueflame.model.ids import build_branch_name
 from blueflame.model.question import Question
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
-from blueflame.orchestrator.attempts.check_commit import install_dependencies
+from blueflame.orchestrator.attempts.check_commit import install_dependencies, is_setup_green
 from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, wait_for_spare
 from blueflame.orchestrator.attempts.curator import read_curator
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
@@ -62,7 +62,7 @@ from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.clarifications import count_questions_left, parse_question
 from blueflame.session.effects import AttendAttempt, CancelAttempt
-from blueflame.session.environment import name_attempt_act
+from blueflame.session.environment import may_blame_setup, name_attempt_act
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
@@ -285,11 +285,19 @@ async def _collect_result(
     is_spoilt = ended.ending in SPOILT_BY_MACHINE or any(map(_is_rejection, more))
     if is_spoilt and (why := await asyncio.to_thread(_find_machine_fault, context, finished)):
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
+    if ended.ending is Ending.SETUP and not await _is_setup_to_blame(context, session, attempt):
+        why = f"the setup failed; repair what it needs, or change worktree.setup: {ended.notes}"
+        return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
         ended, more = replace(ended, ending=Ending.LOST, notes=why, violations=()), []  # what followed from it is gone
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+async def _is_setup_to_blame(context: SessionContext, session: Session, attempt: Attempt) -> bool:
+    """Whether agents' commits break the setup: twice in a row, while it works on the base."""
+    return may_blame_setup(session, attempt) and await is_setup_green(context, session, f"setup-{attempt.agent_id}")
 
 
 def _measure_conversation(context: SessionContext, attempt: Attempt) -> int:

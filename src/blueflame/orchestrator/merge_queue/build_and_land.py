@@ -119,9 +119,11 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         checks = await site.runner.examine(made.commit, made.tree, known)
         if checks:
             tried = site.tried if all(check.passed for check in checks) else ()
-            checks = compare_with_base(checks, known or tried or await examine_base(site.runner, inputs))
-        if known and site.recheck is not None and list_blamed(checks):
-            checks = await confirm_blame(checks, known, partial(site.recheck, base, made.commit))
+            on_base = known or tried or await examine_base(site.runner, inputs)
+            on_base = tuple(check for check in on_base if check.name in session.limits.checks)  # never a setup command
+            checks = compare_with_base(checks, on_base)
+            if site.recheck is not None and list_blamed(checks) and (known or not on_base):
+                checks = await confirm_blame(checks, on_base, partial(site.recheck, base, made.commit))
         if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:
