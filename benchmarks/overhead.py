@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from time import perf_counter
 
+import psutil
+
 from benchmarks import Figure, Report
 from benchmarks.sessions import run_session
 from blueflame.git.checkouts import make_checkout, remove_checkout
@@ -53,7 +55,8 @@ beads: {enabled: false}
 
 @dataclass(slots=True)
 class Costs:
-    """What a session took. Processes are those that the orchestrator starts; agents' and checks' own time is not in."""
+    """What a session took. Processes are those that the orchestrator starts, and wardens; agents' and checks' own time
+    is not in."""
 
     seconds: float = 0.0
     first_agent: float = 0.0
@@ -112,7 +115,7 @@ def _measure_session(path: Path, tasks: int) -> Costs:
 
     run_session(root, tasks, observers=(FirstAgent(),))
     costs.seconds = perf_counter() - began
-    costs.processes = _started[0] - processes
+    costs.processes = _started[0] - processes + _count_wardens(root)
     costs.cpu = _measure_cpu() - cpu - _measure_agents(root / ".blueflame" / "attempts")
     return costs
 
@@ -122,7 +125,7 @@ class Reading:
     """The state of the meters when so many attempts had ended."""
 
     processes: int
-    cpu: float  # of the orchestrator and of the children that it has waited for; wardens outlive it
+    cpu: float  # of the orchestrator, its children, and what they have waited for
     loose_refs: int
 
 
@@ -138,7 +141,7 @@ def _measure_growth(path: Path) -> Iterator[Figure]:
             for each in recorded:
                 if isinstance(each.event, AttemptEnded):
                     loose = sum(len(names) for _folder, _folders, names in os.walk(path / ".git" / "refs"))
-                    readings.append(Reading(_started[0], _read_cpu(), loose))
+                    readings.append(Reading(_started[0] + _count_wardens(path), _read_cpu(), loose))
 
     run_session(_make_repository(path, MANY_TASKS), MANY_TASKS, observers=(Meter(),))
     tenth = max(1, len(readings) // 10)
@@ -160,7 +163,7 @@ def _measure_growth(path: Path) -> Iterator[Figure]:
 
 
 def _measure_cpu() -> float:
-    """Our own processor time and that of all children; wardens are waited for, else theirs would be missing."""
+    """Our own processor time and that of all children, after all of them have ended."""
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
@@ -168,8 +171,18 @@ def _measure_cpu() -> float:
 
 
 def _read_cpu() -> float:
+    """The process that forks wardens has waited for them; it is a child that runs as long as the session."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in both)
+    waited = sum(each.ru_utime + each.ru_stime for each in both)
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            waited += sum(child.cpu_times()[:4])
+    return waited
+
+
+def _count_wardens(root: Path) -> int:
+    """Each attempt and check has had one; they are not started by the orchestrator itself."""
+    return len(os.listdir(root / ".blueflame" / "attempts"))  # noqa: PTH208 (names are enough)
 
 
 def _measure_agents(attempts: Path) -> float:

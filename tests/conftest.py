@@ -93,15 +93,15 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Snapshots:
 
 
 @pytest.fixture(scope="session")
-def warden_forks() -> Iterator[WardenForks]:
-    with start_warden_forks() as running:
+def warden_forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WardenForks]:
+    with start_warden_forks(tmp_path_factory.mktemp("wardens") / "log") as running:
         yield running
 
 
 @pytest.fixture
 def forked_wardens(warden_forks: WardenForks, monkeypatch: pytest.MonkeyPatch) -> None:
     """Orchestrators in the test's own process fork their wardens."""
-    monkeypatch.setattr(local, "start_detached", warden_forks.start_detached)
+    monkeypatch.setattr(local, "start_warden", warden_forks.start_warden)
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ BEGAN = time.monotonic()
 
 @pytest.fixture(scope="session")
 def harness(tmp_path_factory: pytest.TempPathFactory, warden_forks: WardenForks) -> Iterator[Harness]:
-    """In a long run all wardens are programs; in a short one only those of the test that asks for it."""
+    """In a long run each orchestrator has a process that forks its wardens; in a short one they share it, unless a test
+    asks for its own."""
     with start_fork_server(warden_forks) as running:
         kills = int(os.environ.get("BLUEFLAME_TORTURE", SHORT))
         base = tmp_path_factory.getbasetemp()
@@ -39,13 +40,13 @@ def harness(tmp_path_factory: pytest.TempPathFactory, warden_forks: WardenForks)
         shared.mkdir(exist_ok=True)
         seed = os.environ.get("BLUEFLAME_TORTURE_SEED", "")
         made = Harness(tmp_path_factory.mktemp("театр torture"), running, kills, shared, seed)
-        running.forks_wardens = not made.long
+        running.shares_wardens = not made.long
         yield made
 
 
 @pytest.fixture
-def warden_programs(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness.fork_server, "forks_wardens", False)
+def own_wardens(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness.fork_server, "shares_wardens", False)
 
 
 @pytest.fixture

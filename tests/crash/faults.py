@@ -28,7 +28,7 @@ POINTS: Mapping[str, tuple[str, str]] = {
     "a checkout is borrowed": ("blueflame.git.checkouts", "_init_with_alternates"),
     "a checkout is made": ("blueflame.orchestrator.attempts.run", "make_checkout"),
     "an order is written": ("blueflame.orchestrator.engine.local", "_write_launch"),
-    "a warden is sent": ("blueflame.orchestrator.engine.local", "start_detached"),
+    "a warden is sent": ("blueflame.orchestrator.engine.local", "start_warden"),
     "a result is fetched": ("blueflame.orchestrator.attempts.inspect_result", "collect_result"),
     "a checkout is removed": ("blueflame.orchestrator.attempts.clear", "release_checkout"),
     "all of an attempt is cleared away": ("blueflame.orchestrator.loop", "clear_attempt"),

@@ -82,7 +82,7 @@ class ForkedOrchestrator:
 @dataclass
 class ForkServer:
     process: subprocess.Popen[bytes]
-    forks_wardens: bool = False  # or starts them as programs
+    shares_wardens: bool = False  # those of all orchestrators are forked from one process; or each has its own
     _rest: bytes = b""
     _known: dict[int, ForkedOrchestrator] = field(default_factory=dict)
     _born: list[int] = field(default_factory=list)
@@ -94,7 +94,7 @@ class ForkServer:
             "cwd": str(scenario.home),
             "log": str(scenario.log),
             "fault": dict(fault or {}),
-            "forks_wardens": self.forks_wardens,
+            "shares_wardens": self.shares_wardens,
         }
         self._send(order)
         self.listen(until=lambda: bool(self._born), seconds=PATIENCE)
@@ -216,8 +216,8 @@ def _run_orchestrator(order: Mapping[str, Any]) -> NoReturn:
         os.environ.clear()
         os.environ.update(order["env"])
         os.chdir(order["cwd"])
-        if order["forks_wardens"]:
-            _fork_wardens()
+        if order["shares_wardens"]:
+            _share_wardens()
         code = _run_command(order["argv"], order["fault"])
         sys.stdout.flush()
         sys.stderr.flush()
@@ -227,11 +227,11 @@ def _run_orchestrator(order: Mapping[str, Any]) -> NoReturn:
         os._exit(code)
 
 
-def _fork_wardens() -> None:
+def _share_wardens() -> None:
     from blueflame.orchestrator.engine import local
 
     wardens = WardenForks(socket.socket(fileno=int(sys.argv[1])))
-    local.start_detached = wardens.start_detached  # type: ignore[attr-defined]  # as a fixture does elsewhere
+    local.start_warden = wardens.start_warden  # type: ignore[attr-defined]  # as a fixture does elsewhere
 
 
 def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ ABOUT = f"right before and right after each of these, where the journal does not
 FAULTS = [{"at": {"point": point, "when": when, "nth": 1}} for point in POINTS for when in ("before", "after")]
 
 
-@pytest.mark.usefixtures("warden_programs")
+@pytest.mark.usefixtures("own_wardens")
 @pytest.mark.parametrize("workflow", ["waves", "flow"])
 def test_killed_in_every_gap_between_an_act_and_its_record(harness: Harness, tally: MakeTally, workflow: str) -> None:
     """One session meets all of them, one after the other."""

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, PORT_VARIABLE, find_hook
 from blueflame.doctor.fixtures import (
     PLANTED_VARIABLES,
@@ -33,7 +32,7 @@ from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ProcessOutcome
-from blueflame.orchestrator.engine.local import WARDEN_CODE, WARDEN_ENVIRONMENT
+from blueflame.orchestrator.engine.start_warden import build_python_argv, build_warden_environment
 from blueflame.policy.compile import compile_policy
 from blueflame.sandbox.build import SandboxContext, SandboxRequest
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
@@ -54,6 +53,10 @@ TINY_LIMITS: Mapping[str, int] = {
 PROBE_DEMANDS = {"memory_mb": 160, "children": 64, "files": 128, "cpu": 2.0}
 """What the probes use: more than the limits allow, and little enough for any machine."""
 POLL_SECONDS = 0.02
+WARDEN_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from blueflame.warden.main import main; "
+    "raise SystemExit(main(sys.argv[2:]))"
+)
 
 
 def start_probe_run(
@@ -75,11 +78,9 @@ def start_probe_run(
 
 
 def _start_warden(fixture: ProbeFixture, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
-    """Start a warden as orchestrator/engine/local does, but with open files and secrets in its environment."""
-    root = Path(blueflame.__file__).parents[1]
-    argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
-    env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
-    env |= {name: fixture.build_secret(name) for name in PLANTED_VARIABLES}
+    """Start a warden as a program, with open files and secrets in its environment."""
+    env = build_warden_environment() | {name: fixture.build_secret(name) for name in PLANTED_VARIABLES}
+    argv = build_python_argv(WARDEN_CODE, str(folder))
     return start_background(argv, env=env, log=folder / "warden.log", handles=handles)
 
 

@@ -38,6 +38,7 @@ from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.start_warden import close_fork_server
 from blueflame.orchestrator.foreground_sandbox import describe_degraded
 from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
 from blueflame.orchestrator.observers.death_notice import start_death_notice
@@ -264,6 +265,7 @@ async def execute_session(
                 await loop.run(started)
     finally:
         close_idle()
+        close_fork_server()
     return session
 
 

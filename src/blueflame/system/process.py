@@ -142,41 +142,15 @@ def read_tail(path: Path, max_bytes: int) -> str:
     return data.decode("utf-8", "replace")
 
 
-def start_detached(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path, stdin: bytes = b""
-) -> int:
-    """Start a process that outlives us, in a new session, with output to `log`. Return its pid.
-
-    `stdin` is its whole input, through a pipe: at most MAX_INPUT_BYTES, so that we never wait for the child to read.
-    """
+def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path) -> int:
+    """Start a process that outlives us, in a new session, with output to `log`. Return its pid."""
     _reap_detached()
-    with _open_log(log) as sink, _open_input(stdin) as source:
-        child = start_process(argv, cwd=cwd, env=env, stdin=source, stdout=sink, stderr=subprocess.STDOUT)
+    with open_log(log) as sink:
+        null = subprocess.DEVNULL
+        child = start_process(argv, cwd=cwd, env=env, stdin=null, stdout=sink, stderr=subprocess.STDOUT)
     child.returncode = 0  # Popen must neither wait for it nor warn about it
     _DETACHED_PIDS.add(child.pid)
     return child.pid
-
-
-MAX_INPUT_BYTES = 4096  # the minimum that a pipe holds
-
-
-@contextmanager
-def _open_input(data: bytes) -> Iterator[int]:
-    """Yield the reading end of a pipe that holds the data."""
-    if not data:
-        yield subprocess.DEVNULL
-        return
-    if len(data) > MAX_INPUT_BYTES:
-        raise ProcessFailed(f"{len(data)} bytes of input are too many: a pipe holds {MAX_INPUT_BYTES}")
-    reader, writer = os.pipe()
-    try:
-        try:
-            os.write(writer, data)
-        finally:
-            os.close(writer)
-        yield reader
-    finally:
-        os.close(reader)
 
 
 _DETACHED_PIDS: set[int] = set()
@@ -216,7 +190,7 @@ def start_process(
             raise ProcessFailed(f"cannot run {argv[0]}: {cause}; repair or reinstall it") from e
         raise ProcessFailed(f"cannot run {argv[0]}: no such program on PATH; install it or correct its name") from e
     except OSError as e:
-        raise ProcessFailed(f"cannot run {argv[0]} in {cwd}: {e.strerror}; {_find_fix(argv[0], e)}") from e
+        raise ProcessFailed(f"cannot run {argv[0]} in {cwd}: {e.strerror}; {find_start_fix(argv[0], e.errno)}") from e
     except ValueError as e:  # a NUL byte in an argument
         raise ProcessFailed(f"cannot run {argv[0]!r} in {cwd}: {e}") from e
 
@@ -232,8 +206,9 @@ START_FIXES = {
 }
 
 
-def _find_fix(program: str, error: OSError) -> str:
-    return START_FIXES.get(error.errno or 0, f"run '{program}' yourself to see what is wrong")
+def find_start_fix(program: str, error: int | None) -> str:
+    """What to do when a program cannot be started, by the number of the error."""
+    return START_FIXES.get(error or 0, f"run '{program}' yourself to see what is wrong")
 
 
 @contextmanager
@@ -285,7 +260,7 @@ def kill_group(pgid: int) -> None:
 
 
 @contextmanager
-def _open_log(log: Path) -> Iterator[IO[bytes]]:
+def open_log(log: Path) -> Iterator[IO[bytes]]:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         sink = log.open("ab")

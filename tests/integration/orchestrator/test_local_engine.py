@@ -28,6 +28,7 @@ from blueflame.orchestrator.engine.interface import (
     WardenLost,
 )
 from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.orchestrator.engine.start_warden import close_fork_server
 from blueflame.system.process_identity import read_identity
 from support.disks import read_only
 
@@ -158,6 +159,7 @@ import asyncio, os, sys
 from pathlib import Path
 from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.orchestrator.engine.start_warden import close_fork_server
 from blueflame.orchestrator.engine.interface import AttemptSpec
 
 async def story() -> None:
@@ -309,6 +311,7 @@ def test_a_machine_that_cannot_run_wardens_is_reported_with_their_log(
     broken.write_text("#!/bin/sh\necho the machine is broken >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
+    close_fork_server()
     with pytest.raises(ProcessFailed, match="the machine is broken"):
         play(story())
 

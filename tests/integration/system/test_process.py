@@ -20,7 +20,6 @@ from blueflame.model.errors import ProcessFailed
 from blueflame.system import process_identity as liveness
 from blueflame.system.proc import read_boot_id
 from blueflame.system.process import (
-    MAX_INPUT_BYTES,
     ProcessResultBytes,
     read_tail,
     run,
@@ -184,20 +183,6 @@ def test_a_detached_process_has_its_own_session_and_no_terminal_input(tmp_path: 
     pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "deep" / "log")
     eventually(lambda: is_dead(pid))
     assert (tmp_path / "deep" / "log").read_text() == f"True '' {tmp_path}\n"
-
-
-def test_a_detached_process_gets_a_secret_on_stdin(tmp_path: Path) -> None:
-    script = "import sys; print(repr(sys.stdin.read()), flush=True)"
-    pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "log", stdin=b"a secret")
-    eventually(lambda: is_dead(pid))
-    assert (tmp_path / "log").read_text() == "'a secret'\n"
-
-
-def test_a_detached_process_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
-    pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", stdin=b"x" * MAX_INPUT_BYTES)
-    eventually(lambda: is_dead(pid))
-    with pytest.raises(ProcessFailed, match="bytes of input are too many"):
-        start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", stdin=b"x" * (MAX_INPUT_BYTES + 1))
 
 
 def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:

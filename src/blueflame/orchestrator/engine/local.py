@@ -11,12 +11,10 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import blueflame
 from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
 from blueflame.model.errors import InternalError, ProcessFailed
 from blueflame.orchestrator.engine.attempt_status import (
@@ -39,8 +37,9 @@ from blueflame.orchestrator.engine.interface import (
     Unreadable,
     WardenLost,
 )
+from blueflame.orchestrator.engine.start_warden import start_warden
 from blueflame.system.files import build_file_error, read_json_object
-from blueflame.system.process import read_tail, start_detached
+from blueflame.system.process import read_tail
 from blueflame.system.process_identity import (
     ProcessIdentity,
     read_identity,
@@ -50,14 +49,6 @@ from blueflame.system.process_identity import (
 from blueflame.system.process_identity import ProcessState as Alive
 
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
-WARDEN_CODE = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from blueflame.warden.main import main; "
-    "raise SystemExit(main(sys.argv[1:]))"
-)
-WARDEN_ENVIRONMENT = (
-    *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # certificates with which the gateway verifies a model's provider
-)
 MAX_STARTS = 5  # of a warden that dies before it can record anything: then the machine is at fault, not the agent
 PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
@@ -214,12 +205,7 @@ class LocalEngine:
     def _start_warden(self, attempt: str) -> None:
         folder = self._folder(attempt)
         _set_damage_aside(folder)
-        root = Path(blueflame.__file__).parents[1]
-        argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
-        env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
-        secrets = self._secrets.get(attempt)
-        data = json.dumps(dict(secrets)).encode() if secrets else b""
-        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", stdin=data)
+        pid = start_warden(folder, self._secrets.get(attempt, {}))
         known = read_identity(pid)
         if known is not None:
             self._started[attempt] = known
