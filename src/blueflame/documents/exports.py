@@ -90,7 +90,7 @@ def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: fl
         "orchestrator_pid": os.getpid(),
         "agents": [asdict(row) for row in rows],
     }
-    write_atomically(path, json.dumps(listed, indent=2) + "\n")
+    write_atomically(path, json.dumps(listed, indent=2) + "\n", durable=False)
 
 
 def append_activity(path: Path, lines: Iterable[str]) -> None:

@@ -64,7 +64,7 @@ class BaselineFile:
         ]
         kept = dict(list(entries.items())[-MAX_ENTRIES:])
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path, json.dumps({"schema_version": 1, "entries": kept}, indent=1) + "\n")
+        write_atomically(self.path, json.dumps({"schema_version": 1, "entries": kept}, indent=1) + "\n", durable=False)
 
     def _read(self) -> Mapping[str, Any]:
         try:

@@ -30,22 +30,24 @@ ADVICE_BY_ERRNO = {
 DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
 
 
-def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
+def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None, durable: bool = True) -> None:
     """Replace `path` in a way that survives a power cut: write a draft, fsync, rename, fsync the folder.
 
-    Without `mode` the file keeps the mode of the old one; a new one has that of the umask.
+    Without `mode` the file keeps the mode of the old one; a new one has that of the umask. What is not `durable` is not
+    synced: a power cut may leave it empty.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     try:
-        with write_draft(path, data, mode=mode) as draft:
+        with write_draft(path, data, mode=mode, durable=durable) as draft:
             draft.replace(path)
-            sync_path(str(path.parent))
+            if durable:
+                sync_path(str(path.parent))
     except OSError as e:
         raise build_file_error("write", path, e) from e
 
 
 @contextmanager
-def write_draft(path: Path, data: bytes, *, mode: int | None = None) -> Iterator[Path]:
+def write_draft(path: Path, data: bytes, *, mode: int | None = None, durable: bool = True) -> Iterator[Path]:
     """Write what is to be at `path` into a file beside it; it is removed after the block if it is still there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name[:50]}.{os.urandom(8).hex()}.draft")
@@ -55,7 +57,8 @@ def write_draft(path: Path, data: bytes, *, mode: int | None = None) -> Iterator
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode) if mode is None else mode)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         yield draft
     finally:
         with suppress(OSError):

@@ -68,6 +68,12 @@ def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPa
     assert synced == ["file", "folder"]
 
 
+def test_what_need_not_survive_a_power_cut_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _handle: pytest.fail("synced"))
+    write_atomically(tmp_path / "view", "seen\n", durable=False)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("view", "seen\n")]
+
+
 @pytest.mark.verification(5)
 @pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
 def test_a_full_disk_leaves_the_old_file_and_no_draft(
