@@ -29,7 +29,7 @@ from blueflame.system.process import ProcessResult
 OBJECTS = ("cat-file", "--batch-command=%(objectname) %(objecttype) %(objectsize)")
 REFS = ("update-ref", "--no-deref", "--stdin", "-z")
 LIMITED = frozenset({"diff-tree"})  # a few tree objects can stand for millions of names
-MAX_IDLE = 8
+MAX_IDLE = 12  # with eight, four workers and a landing took each other's processes
 ANSWER_TIMEOUT = 300.0
 MAX_ASKED = 1000  # objects in one request
 
