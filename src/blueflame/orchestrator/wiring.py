@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from blueflame.agents.registry import build_runtime
@@ -47,6 +47,7 @@ from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.gates.assignments import list_known_runtimes
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
+from blueflame.system.threads import share_result
 from blueflame.telemetry.activity import ActivityTracker
 
 
@@ -73,7 +74,7 @@ def build_context(
         environ=dict(os.environ),
         read_config=partial(read_trusted_config, project),
         make_runtimes=make_runtimes,
-        find_tools=cache(
+        find_tools=share_result(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
         ),
         baseline=BaselineFile(project.paths.baseline),
@@ -96,7 +97,7 @@ def build_command_context(project: Project) -> SessionContext:
         environ=dict(os.environ),
         read_config=lambda: project.loaded,
         make_runtimes=lambda _settings: {},
-        find_tools=cache(partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home())),
+        find_tools=share_result(partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home())),
         baseline=BaselineFile(project.paths.baseline),
     )
 

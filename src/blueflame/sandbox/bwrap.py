@@ -35,19 +35,25 @@ def arrange_mounts(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
 
 def _is_redundant(mount: Mount, known: dict[str, Mount]) -> bool:
     """Read-only below a mount that is read-only as a whole. Each mount costs time, more with each one."""
-    above = find_nearest_mount(mount.target, [each for each in known.values() if each.target != mount.target])
+    above = next(_list_mounts_above(mount.target, known), None)
     return above is not None and above.kind is mount.kind is MountKind.RO and _is_same_tree(mount, above)
 
 
 def _list_scaffolds(target: str, known: dict[str, Mount]) -> Iterator[Mount]:
-    above = find_nearest_mount(
-        target, [mount for mount in known.values() if mount.kind is MountKind.RW and mount.target != target]
-    )
+    above = next((mount for mount in _list_mounts_above(target, known) if mount.kind is MountKind.RW), None)
     if above is None or _is_same_tree(known[target], above):
         return
     first = above.target.rstrip("/") + "/" + target[len(above.target.rstrip("/")) + 1 :].partition("/")[0]
     if first != target:
         yield Mount(kind=MountKind.EMPTY, target=first, why="on the way to what is below it")
+
+
+def _list_mounts_above(target: str, known: dict[str, Mount]) -> Iterator[Mount]:
+    """The mounts that contain this place, the innermost first."""
+    while target.strip("/"):
+        target = target.rpartition("/")[0] or "/"
+        if target in known:
+            yield known[target]
 
 
 def _is_same_tree(mount: Mount, above: Mount) -> bool:

@@ -102,9 +102,9 @@ def _find_tightest_limit(root: Path, path: str, limit: str, usage: str) -> int:
     groups = [group, *(above for above in group.parents if above.is_relative_to(root))]
     rooms = []
     for folder in groups:
-        most, used = _read_number(folder / limit), _read_number(folder / usage)
+        most = _read_number(folder / limit)
         if most is not None and most < UNLIMITED_BYTES:
-            rooms.append(max(0, most - (used or 0)))
+            rooms.append(max(0, most - (_read_number(folder / usage) or 0)))
     return min(rooms, default=UNLIMITED_BYTES)
 
 

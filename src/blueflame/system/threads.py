@@ -1,13 +1,19 @@
-"""Threads that are there from the start: where processes are limited, a later one could not be started."""
+"""Threads that are there from the start (where processes are limited, a later one could not be started), and what
+they share."""
 
 from __future__ import annotations
 
 import os
 import resource
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
 
 from blueflame.model.errors import WorldError
+
+_Result = TypeVar("_Result")
 
 SPARE_THREADS = 4  # that libraries start on their own, some of which end the process when they cannot
 START_SECONDS = 60.0
@@ -33,6 +39,17 @@ def open_thread_pool() -> ThreadPoolExecutor:
         why = str(e) or "they do not run"
         raise WorldError(f"cannot start {count + SPARE_THREADS} threads ({why}): {LIMIT_REACHED}") from e
     return pool
+
+
+def share_result(compute: Callable[[], _Result]) -> Callable[[], _Result]:
+    """Compute it once, for all threads: `functools.cache` lets those that ask at the same time compute it again."""
+    lock, known = threading.Lock(), cache(compute)
+
+    def get() -> _Result:
+        with lock:
+            return known()
+
+    return get
 
 
 def _check_address_space() -> None:

@@ -6,13 +6,13 @@ import resource
 import subprocess
 import sys
 import threading
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
 from blueflame.model.errors import WorldError
 from blueflame.system import threads
-from blueflame.system.threads import open_thread_pool
+from blueflame.system.threads import open_thread_pool, share_result
 
 LIMITED = """
 import threading
@@ -62,3 +62,16 @@ def test_too_little_address_space_is_refused_before_a_thread_starts(monkeypatch:
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (600 << 20, 600 << 20))
     with pytest.raises(WorldError, match=r"limited to 600 MB.* raise it to 1,400 MB \('ulimit -v 1433600'\)"):
         open_thread_pool()
+
+
+def test_a_shared_result_is_computed_once_for_all_threads() -> None:
+    both, calls = threading.Barrier(2), list[int]()
+
+    def compute() -> int:
+        calls.append(1)
+        return len(calls)
+
+    get = share_result(compute)
+    with ThreadPoolExecutor(2) as pool:
+        found = [each.result() for each in [pool.submit(lambda: (both.wait(), get())[1]) for _ in range(2)]]
+    assert (found, calls) == ([1, 1], [1])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from blueflame.git.checkouts import get_home_path
@@ -48,9 +48,8 @@ def _find_store(context: SessionContext, checkout: Path, commit: str) -> Path | 
     return context.paths.dependencies / build_key(context.repo, commit, parts)
 
 
-def _list_interpreters(path: Sequence[str]) -> Iterator[str]:
-    for name in INTERPRETERS:
-        found = shutil.which(name, path=os.pathsep.join(path))
-        if found:
-            real = Path(os.path.realpath(found))
-            yield f"{real} {real.stat().st_mtime_ns}"
+@lru_cache(maxsize=4)  # as the toolchains of a session, which are found once
+def _list_interpreters(path: tuple[str, ...]) -> tuple[str, ...]:
+    found = (shutil.which(name, path=os.pathsep.join(path)) for name in INTERPRETERS)
+    real = [Path(os.path.realpath(each)) for each in found if each]
+    return tuple(f"{each} {each.stat().st_mtime_ns}" for each in real)

@@ -91,9 +91,9 @@ async def build_changeset(
         return [base]
     on_base = await asyncio.to_thread(find_base_checks, context, session, base)
     known.update(on_base)
-    tried = await asyncio.to_thread(find_tried_checks, context, session, base)
-    events = await build_on_base(replace(site, tried=tried), session, changeset.id, base)
     tree = await asyncio.to_thread(find_tree, context.repo, base)
+    tried = () if known.get(tree) else await asyncio.to_thread(find_tried_checks, context, session, base)
+    events = await build_on_base(replace(site, tried=tried), session, changeset.id, base)
     if tree in known and not on_base:  # the next changeset on this base needs no run of its own
         key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
         await asyncio.to_thread(context.baseline.save, key, known[tree], session.limits.checks)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import Template
+from threading import Lock
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -230,11 +231,15 @@ def clip_lines(text: str, budget: int) -> Clipped:
     return Clipped(kept.decode("utf-8", "surrogatepass"), len(kept), len(whole))
 
 
+_rendering = Lock()  # first attempts start at the same time, and each would compile the same templates
+
+
 def _render_template(template: str, brief: PromptBrief, nonce: str, **more: object) -> str:
     if not NONCE.fullmatch(nonce):
         raise Refused(f"the nonce {nonce!r} can be guessed: use secrets.token_hex(16)")
-    prompt = _load_templates().get_template(f"{template}.md.j2")
-    return prompt.render(brief=brief, nonce=nonce, data=_build_delimiter(nonce), **more)
+    with _rendering:
+        prompt = _load_templates().get_template(f"{template}.md.j2")
+        return prompt.render(brief=brief, nonce=nonce, data=_build_delimiter(nonce), **more)
 
 
 def _build_delimiter(nonce: str) -> Callable[..., str]:
