@@ -99,7 +99,7 @@ def break_answers(market: Market) -> None:
         market.gateway.send_call(body=small, x_play="breaks")
     refused = market.gateway.send_call(body=small)
     market.check(f"the next call got {refused.status}", holds=refused.status == 402)
-    market.check("the warden is not informed", holds=market.gateway.read_status()["refused"] is not None)
+    market.check("the warden is not informed", holds=market.gateway.read_status()["gave_up"] is not None)
     market.end_attempt()
 
 

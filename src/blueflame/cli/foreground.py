@@ -257,8 +257,8 @@ def _print_summary(session: Session, context: SessionContext, options: RunOption
     if not options.quiet:
         print_text()
     print_view(make_console(), render_summary(build_summary_view(session, now=now, estimate=estimate)))
-    if session.live:
-        names = ", ".join(attempt.agent_id for attempt in session.live.values())
+    if started := [name for name in session.live if session.attempts[name].started_at is not None]:
+        names = ", ".join(session.live[name].agent_id for name in started)
         print_text(f"\nStill running: {names} (see 'blueflame status').")
     if not session.ended:
         print_text(f"\n{_suggest_next_command(options, done=done)}")

@@ -70,7 +70,7 @@ class Ending(StrEnum):
     OUTAGE = "outage"  # the model could not be reached: a rate limit, an overload, no network
     ACCOUNT = "account"  # the provider refuses the account: its login, its credit or the model
     SETUP = "setup"  # a setup command failed
-    ENVIRONMENT = "environment"  # the agent could not be started: no fault of its own
+    ENVIRONMENT = "environment"  # it could not be started, or its program ended before it asked its model anything
     QUESTION = "question"  # it asks a person and has ended: the next attempt gets the answer
     CONFLICT = "conflict"  # what it was to build on cannot be merged: it waits until that has changed
     CANCELLED = "cancelled"  # a person or a stop ended it

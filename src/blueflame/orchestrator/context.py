@@ -80,6 +80,7 @@ class FinishedAttempt:
     gathered: AgentOutput
     reports_end: bool = False  # its program always prints a result at the end
     question: Question | None = None  # with which it ended
+    unasked: str | None = None  # the end of its error output, if it ended before it asked its model anything
 
     @property
     def failure(self) -> str:

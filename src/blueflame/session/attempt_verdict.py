@@ -22,6 +22,7 @@ class AttemptFacts:
     unwatched: int = 0  # tool calls that the watcher did not see
     asks: bool = False  # it ended with a question to a person
     failure: str = ""  # the kind of failure that the agent itself reports
+    asked: bool = True  # its model for anything; an agent that needs none has, too
     unanswered: bool = False  # its last call to its model got no whole answer, which is not its doing
 
 
@@ -70,10 +71,15 @@ def classify_failure_words(detail: str) -> str:
 SPOILT_BY_MODEL = frozenset({Ending.FAILED, Ending.NO_COMMITS, Ending.BAD_OUTPUT})
 """Endings of an agent that had no whole answer to work with."""
 
+UNBEGUN = SPOILT_BY_MODEL | {Ending.CRASHED, Ending.TIMEOUT, Ending.STALLED}
+"""Endings of a program that has asked its model nothing: it knows no task yet."""
+
 
 def judge_attempt(facts: AttemptFacts) -> Ending:
     """Decide the ending, in a fixed order: the process, its exit code, commits or output, then the policy."""
     ending = _judge_process(facts)
+    if not facts.asked and ending in UNBEGUN:
+        return Ending.ENVIRONMENT
     spoilt = facts.unanswered and facts.reason == "exited" and ending in SPOILT_BY_MODEL
     return Ending.OUTAGE if spoilt else ending
 

@@ -30,6 +30,7 @@ CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
     ("setup", re.compile(r"^the setup failed")),
+    ("program", re.compile(r"^its program ended before it asked")),
     ("remote", re.compile(r"^no pull request could be opened")),
     ("damage", re.compile(r"^the repository .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
@@ -67,6 +68,7 @@ CAUSE_WORDS = {
     "status": "it is not known whether its agent runs",
     "lost": "its attempts are lost again and again",
     "setup": "the setup commands fail",
+    "program": "the agent's program does not work",
     "remote": "the remote or its forge fails",
     "damage": "objects of the repository are damaged or missing",
     "under_way": "a merge, rebase or the like is under way in your checkout",
@@ -217,11 +219,8 @@ def _is_unstarted(event: Event) -> bool:
 
 
 def report_unstarted(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> EnvironmentFailed:
-    """Its warden did start, which counts as a recovery; so what counts is how many could not be started in a row."""
-    act = name_attempt_act(attempt)
-    records = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
-    earlier = (each.ended.ending for each in records if each.ended)
-    in_a_row = sum(1 for _ in takewhile(lambda ending: ending is Ending.ENVIRONMENT, earlier))
+    """Its warden may have started, which says nothing: what counts is how many could not be started in a row."""
+    act, in_a_row = name_attempt_act(attempt), count_unstarted(session, attempt)
     if in_a_row < count_failures(session, act):
         return report_problem(session, act, ended.notes, now)
     return _build_failure(act, ended.notes, in_a_row + 1, now, pause=in_a_row + 1)
@@ -237,6 +236,14 @@ def may_blame_setup(session: Session, attempt: Attempt) -> bool:
     earlier = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
     last = next((each.ended for each in earlier if each.ended), None)
     return last is not None and last.ending is Ending.ENVIRONMENT and classify_problem(last.notes) == "setup"
+
+
+def count_unstarted(session: Session, attempt: Attempt) -> int:
+    """Count the last attempts at the same act that ended and could not be started, one after the other."""
+    act = name_attempt_act(attempt)
+    records = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
+    earlier = (each.ended.ending for each in records if each.ended)
+    return sum(1 for _ in takewhile(lambda ending: ending is Ending.ENVIRONMENT, earlier))
 
 
 def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[EnvironmentFailed]:

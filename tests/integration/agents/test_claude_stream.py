@@ -167,6 +167,17 @@ def test_a_refused_question_is_an_error(status: object) -> None:
     assert result(is_error=True, terminal_reason="api_error", api_error_status=status).failure == "error"
 
 
+def test_an_answer_that_is_no_json_is_an_outage() -> None:
+    words = {
+        "API Error: JSON Parse error: Unable to parse JSON string": "outage",
+        "API Error: Unexpected end of input": "outage",
+        "API Error: The model has reached its context window limit.": "error",
+        "I could not finish: JSON is hard": "error",
+    }
+    for text, failure in words.items():
+        assert result(is_error=True, terminal_reason="api_error", result=text).failure == failure, text
+
+
 @pytest.mark.parametrize("failed", [True, False])
 def test_two_results_are_a_failure_whichever_comes_first(tmp_path: Path, failed: bool) -> None:
     """A run has one end; a second one may be printed by code that the agent ran."""

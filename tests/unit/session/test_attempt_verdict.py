@@ -67,3 +67,12 @@ def test_an_agent_whose_last_answer_was_cut_off_is_not_at_fault() -> None:
     assert worker(unanswered=True, unwatched=1) is Ending.UNWATCHED
     assert worker(unanswered=True, reason="output") is Ending.FAILED
     assert worker(unanswered=True, reason="timeout") is Ending.TIMEOUT
+
+
+def test_a_program_that_ended_before_it_asked_its_model_could_not_be_started() -> None:
+    crashed = {"exit_code": None, "signal": 11}
+    for facts in ({}, {"exit_code": 127}, crashed, {"failure": "error"}, {"reason": "timeout"}, {"reason": "silent"}):
+        assert worker(asked=False, **facts) is Ending.ENVIRONMENT
+    assert worker(asked=False, commits=1) is Ending.PASSED
+    assert worker(asked=False, failure="account") is Ending.ACCOUNT
+    assert worker(asked=False, reason="cancelled") is Ending.CANCELLED

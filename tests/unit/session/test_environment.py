@@ -185,6 +185,7 @@ def test_agents_that_cannot_be_started_again_and_again_are_asked_about() -> None
     outcomes.choice = "stop"
     world = reported(outcomes, limits=NO_RETRIES)
     assert [event.times for event in events(world, EnvironmentFailed)] == list(range(1, ASK_AFTER + 1))
+    assert events(world, EnvironmentRecovered) == [], "a start is no recovery when the one before got as far"
     assert isinstance(world.journal[-1].event, OrchestratorStopped)
     again = world.resume()
     outcomes.endings = {}
@@ -248,6 +249,7 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("cannot prepare the sandbox in /x: odd", "sandbox"),
         ("git cat-file in /x: bad object", "git"),
         ("git hash-object in /x: insufficient permission for adding an object", "permission"),
+        ("its program ended before it asked its model anything (exit code 127): no git; run it by hand", "program"),
         ("something else", "file"),
     ],
 )

@@ -6,6 +6,7 @@ of the structured output.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ PARTIAL_PREFIX = '{"type":"stream_event"'
 
 TARGET_FIELDS = ("file_path", "notebook_path", "command", "pattern", "path", "url", "skill", "query", "description")
 TOOL_USE_ERROR = "<tool_use_error>"
+MALFORMED = re.compile(r"^API Error: .{0,40}(JSON|Unexpected (token|end)|malformed)", re.IGNORECASE)
 FAILURE_BY_REASON = {"budget_exhausted": "budget", "structured_output_retry_exhausted": "output"}
 
 
@@ -131,7 +133,8 @@ def _classify_api_error(entry: Mapping[str, Any]) -> str:
     status = entry.get("api_error_status")
     if isinstance(status, int) and not isinstance(status, bool):
         return "account" if status in (401, 402) else "outage" if status == 429 or 500 <= status <= 599 else "error"
-    return "outage" if entry.get("api_error") == "connection_failed" else "error"
+    is_malformed = entry.get("terminal_reason") == "api_error" and MALFORMED.search(str(entry.get("result", "")))
+    return "outage" if entry.get("api_error") == "connection_failed" or is_malformed else "error"
 
 
 def _format_detail(entry: Mapping[str, Any]) -> str:

@@ -97,11 +97,7 @@ class BudgetReservation:
 
     def _refuse_if_used_up(self) -> None:
         if self._cut_off >= MAX_CUT_OFF:
-            words = f"{MAX_CUT_OFF} answers in a row were cut off, at an unknown cost."
-            if self._broken < MAX_CUT_OFF:
-                self._refuse({"budget": "attempt"}, words)
-            self._reporter.report_gave_up({"kind": NETWORK, "reason": f"{words} {CUT_OFF_HINT}"})
-            raise RequestRefused(BUDGET_STATUS, "gave_up", f"{words} {CUT_OFF_HINT}")
+            self._refuse({"budget": "attempt"}, f"{MAX_CUT_OFF} answers in a row were cut off, at an unknown cost.")
         for limit in self._limits:
             used = self._used[limit.unit] + sum(
                 self._measure_spend(open_call)[limit.unit] for open_call in self._open_calls
@@ -114,6 +110,11 @@ class BudgetReservation:
                 )
 
     def _refuse(self, why: dict[str, object], reason: str) -> NoReturn:
+        """Refuse the next call. It is an outage if answers that the provider cut off used up the attempt's budget."""
+        if why["budget"] == "attempt" and self._broken and self._broken == self._cut_off:
+            words = f"{reason} Answers that were cut off are counted at their most. {CUT_OFF_HINT}"
+            self._reporter.report_gave_up({"kind": NETWORK, "reason": words})
+            raise RequestRefused(BUDGET_STATUS, "gave_up", words)
         words = f"{reason} No further call is answered; commit what you have and stop."
         self._reporter.report_refused({**why, "words": words})
         raise RequestRefused(BUDGET_STATUS, "budget", words)

@@ -44,10 +44,12 @@ from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
 from blueflame.telemetry.audit import format_summary, read_audit
 from blueflame.text.commit_style import reword_message
+from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
 MAX_SHOWN_GAPS = 5
+REPAIR_PROGRAM = "run the program by hand, and install it again if it fails there, too"
 OUR_CAUSES = frozenset({"disk", "limit", "io", "lock", "killed"})
 
 
@@ -171,6 +173,7 @@ def judge_finished(
         unwatched=len(gaps),
         asks=finished.question is not None,
         failure=finished.failure,
+        asked=finished.unasked is None,
         unanswered=bool(finished.outcome.unanswered),
     )
     return judge_attempt(facts)
@@ -323,12 +326,20 @@ def find_violations(
 
 def describe_ending(finished: FinishedAttempt) -> str:
     outcome, gathered = finished.outcome, finished.gathered
+    if finished.unasked is not None and outcome.reason in (ExitReason.EXITED, ExitReason.TIMEOUT, ExitReason.SILENT):
+        return describe_unbegun(outcome, finished.unasked or gathered.text)
     if outcome.reason in (ExitReason.OUTAGE, ExitReason.ACCOUNT) and outcome.detail:
         return outcome.detail  # its program takes our gateway for the provider
     last = gathered.result.detail if gathered.result is not None else ""
     setup = outcome.setup_output.strip() if outcome.reason is ExitReason.SETUP_FAILED else ""
     parts = [outcome.detail, outcome.unanswered, setup, last, *gathered.problems[:3]]
     return _join_notes(*parts) or _read_last_words(finished)
+
+
+def describe_unbegun(outcome: ProcessOutcome, printed: str) -> str:
+    how = outcome.detail or (f"exit code {outcome.exit_code}" if outcome.signal is None else f"signal {outcome.signal}")
+    words = f": {clean_line(printed)}" if printed.strip() else ", and printed nothing"
+    return f"its program ended before it asked its model anything ({how}){words}; {REPAIR_PROGRAM}"
 
 
 def _read_last_words(finished: FinishedAttempt) -> str:

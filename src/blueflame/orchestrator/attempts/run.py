@@ -84,6 +84,8 @@ SPOILT_BY_MACHINE = frozenset(
     {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
 )
 FULL_BELOW_BYTES = 1 << 20
+MAX_ERROR_CHARS = 500
+CANARY = "canary: "  # the sandbox's own line
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
 
@@ -273,6 +275,7 @@ async def _collect_result(
         gathered=gathered,
         reports_end=runtime.reports_end,
         question=_find_question(session, attempt, gathered),
+        unasked=await asyncio.to_thread(_read_unasked, context, attempt),
     )
     ended, more = await RESULT_READERS[attempt.duty](context, session, finished)
     if ended.ending is Ending.QUESTION and finished.question is not None:
@@ -298,6 +301,16 @@ async def _collect_result(
 async def _is_setup_to_blame(context: SessionContext, session: Session, attempt: Attempt) -> bool:
     """Whether agents' commits break the setup: twice in a row, while it works on the base."""
     return may_blame_setup(session, attempt) and await is_setup_green(context, session, f"setup-{attempt.agent_id}")
+
+
+def _read_unasked(context: SessionContext, attempt: Attempt) -> str | None:
+    """The end of the error output of a program that has asked its model nothing; None if it has, or needs no model."""
+    usage = context.engine.read_file(attempt.id, "usage.jsonl")
+    if usage is None or usage.strip() or attempt.interactive or not context.runtimes[attempt.runtime].reports_end:
+        return None
+    printed = context.engine.read_file(attempt.id, "stderr.log") or b""
+    lines = printed.decode("utf-8", "replace").splitlines()
+    return " ".join(line.strip() for line in lines if not line.startswith(CANARY))[-MAX_ERROR_CHARS:]
 
 
 def _measure_conversation(context: SessionContext, attempt: Attempt) -> int:
