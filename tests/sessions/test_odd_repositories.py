@@ -182,6 +182,30 @@ def test_a_base_branch_that_is_replaced_is_asked_about(stage: Stage, choice: str
     assert ("another history" in stage.git("log", "--format=%s", "main")) == (choice == "use")
 
 
+@pytest.mark.parametrize("mode", ["merge", "squash", "fast-forward"])
+def test_what_a_person_takes_off_the_base_comes_back_with_what_builds_on_it(stage: Stage, mode: str) -> None:
+    def take_off(_gate: Gate, session: Session) -> str:
+        if len(session.landings) == 1 and not session.taken_off:
+            stage.git("reset", "-q", "--hard", before)
+        return "approve"
+
+    def answer(gate: Gate, _session: Session) -> str:
+        assert gate.title.endswith("What had landed is not in it: cs-001.")
+        return "use"
+
+    before = stage.head()
+    stage.reconfigure(landing={"mode": mode}, planning={"workflow": "flow"})
+    stage.play(
+        task(1, cohesion_group="one"),
+        task(2, after=[1], cohesion_group="two"),
+        workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")},
+    )
+    result = stage.run({"changeset": [take_off] * 9, "base": [answer]})
+    states = [record.state.value for record in result.session.changesets.values()]
+    assert (result.session.outcome, states) == ("completed", ["undone", "landed"])
+    assert [stage.read(f"src/{n}.txt") for n in (1, 2)] == ["one\n", "two\n"]
+
+
 ROT = "tr 'a-y' 'b-z'", "tr 'b-z' 'a-y'"  # a filter as Git LFS is one: what git stores is not what the file has
 
 

@@ -530,6 +530,7 @@ class BaseLost:
     expected: str
     found: str = ""
     related: bool = False  # what was found shares history with what was expected, so work can be merged onto it
+    without: tuple[str, ...] = ()  # changesets that had landed, and whose changes are not in what was found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -537,6 +538,7 @@ class BaseAdopted:
     """A person chose to go on from a replaced base branch."""
 
     sha: str
+    without: tuple[str, ...] = ()  # changesets that had landed, and have not any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

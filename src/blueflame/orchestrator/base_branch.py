@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from blueflame.git.batch import has_commit
 from blueflame.git.command import try_git
+from blueflame.git.merge import CleanMerge, compute_merge, find_tree
 from blueflame.git.repository import Repository, find_branch_head, is_ancestor
 from blueflame.model.event import BaseLost
 from blueflame.session.state import Session
@@ -20,4 +21,16 @@ def read_base(repo: Repository, session: Session) -> str | BaseLost:
     if head == known or not session.cycle or (has_commit(repo, known) and is_ancestor(repo, known, head)):
         return head
     related = try_git(repo.root, "merge-base", known, head).code == 0
-    return BaseLost(branch=session.base_branch, expected=known, found=head, related=related)
+    without = _list_taken_off(repo, session, head) if related else ()
+    return BaseLost(branch=session.base_branch, expected=known, found=head, related=related, without=without)
+
+
+def _list_taken_off(repo: Repository, session: Session, head: str) -> tuple[str, ...]:
+    """List the changesets that had landed and whose changes are not in `head`; an amended commit has them."""
+    landed = {name: session.changesets[name].landed_as or "" for name in session.landings}
+    known = {name: commit for name, commit in landed.items() if has_commit(repo, commit)}
+    return tuple(name for name, commit in known.items() if not _has_changes(repo, head, commit))
+
+
+def _has_changes(repo: Repository, head: str, commit: str) -> bool:
+    return is_ancestor(repo, commit, head) or compute_merge(repo, head, commit) == CleanMerge(find_tree(repo, head))

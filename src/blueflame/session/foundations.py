@@ -23,7 +23,7 @@ def find_foundations(session: Session, task: Task) -> tuple[TaskCommit, ...]:
     needed = {
         name
         for name in task.dependencies
-        if session.tasks[name].state in VERIFIED_NOT_LANDED or name in session.proposed
+        if session.tasks[name].state in VERIFIED_NOT_LANDED or name in session.proposed or name in session.taken_off
     }
     nearby = set(session.unmerged.find_overlapping(task.file_locks)) | set(_find_proposed_overlaps(session, task))
     return tuple(_find_commit(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
@@ -64,9 +64,9 @@ def list_landed_below(session: Session, tasks: Iterable[str]) -> tuple[str, ...]
 
 
 def _has_landed(session: Session, below: TaskCommit) -> bool:
-    """Whether the base has the content of this commit; a pull request has not landed."""
+    """Whether the base has the content of this commit; what is in a pull request, or was taken off it, is not there."""
     record = session.tasks.get(below.task)
-    if record is None or record.result is None or below.task in session.proposed:
+    if record is None or record.result is None or below.task in session.proposed or below.task in session.taken_off:
         return False
     return record.state is TaskState.MERGED and record.result.sha == below.sha
 

@@ -139,6 +139,7 @@ class Session:
     changeset_of: dict[str, str] = field(default_factory=dict)
     landings: tuple[str, ...] = ()
     proposed: dict[str, None] = field(default_factory=dict)  # tasks in pull requests: done, but not on the base
+    taken_off: frozenset[str] = frozenset()  # tasks that had landed, until a person replaced the base
 
     gates: dict[str, Gate] = field(default_factory=dict)
     open_gates: dict[str, Gate] = field(default_factory=dict)

@@ -110,6 +110,12 @@ def _apply_base_lost(_session: Session, _event: BaseLost, _at: float) -> None:
 
 def _apply_base_adopted(session: Session, event: BaseAdopted, _at: float) -> None:
     session.base_sha = event.sha
+    session.landings = tuple(name for name in session.landings if name not in event.without)
+    for name in event.without:
+        record = session.changesets[name]
+        session.taken_off |= frozenset(record.changeset.tasks)
+        note = f"taken off {session.base_branch} by a person"
+        _put_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
 
 
 def _apply_landed(session: Session, event: Landed, _at: float) -> None:

@@ -265,7 +265,7 @@ def _keep_tasks(_session: Session, gate: Gate, _answer: Answer, _now: float) -> 
 
 
 def _adopt_base(_session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
-    yield BaseAdopted(sha=str(gate.evidence["found"]))
+    yield BaseAdopted(sha=str(gate.evidence["found"]), without=tuple(gate.evidence.get("without", ())))
 
 
 def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:

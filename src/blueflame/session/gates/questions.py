@@ -361,11 +361,14 @@ def open_base_gate(session: Session, event: BaseLost) -> GateOpened:
             f"The base branch {event.branch} was replaced: {event.found[:12]} does not contain {event.expected[:12]}, "
             "which the session has built on."
         )
+    if event.without:
+        title += f" What had landed is not in it: {', '.join(event.without)}."
     ways = [
         f"put it back: git branch {'-f ' if event.found else ''}{event.branch} {event.expected[:12]}",
         "a renamed one: git branch -m NEW-NAME " + event.branch,
     ]
     evidence = {"branch": event.branch, "expected": event.expected, "found": event.found, "ways": ways}
+    evidence["without"] = list(event.without)
     without = set() if event.related else {"use"}
     return _open_gate(session, GateKind.BASE, event.branch, title, without=without, evidence=evidence)
 
