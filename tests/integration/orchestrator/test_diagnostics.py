@@ -54,6 +54,12 @@ def test_all_are_run_although_the_first_fails(repo: Path) -> None:
     assert [check.exit_code for check in run(repo, "exit 1", "exit 0", "exit 2")] == [1, 0, 2]
 
 
+def test_after_a_check_that_removes_the_checkout_the_others_are_red(repo: Path) -> None:
+    first, second = run(repo, 'd=$PWD; cd / && rm -rf "$d"', "true")
+    assert (first.passed, second.passed) == (True, False)
+    assert "or one before it removed it" in second.output
+
+
 def test_they_run_in_order_in_the_checkout(repo: Path) -> None:
     first, second = run(repo, "echo one > made", "cat made")
     assert (first.passed, second.output) == (True, "one\n")

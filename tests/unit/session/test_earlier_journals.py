@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.journal.codec import decode_event
 from blueflame.model.attempt import Attempt, Duty, Ending
-from blueflame.model.event import JournalEntry, PlanProposed
+from blueflame.model.event import BaseAdopted, BaseLost, JournalEntry, PlanProposed
 from blueflame.model.task import Task, TaskState
 from blueflame.session.effects import DiagnoseTask
 from blueflame.session.replay import replay
@@ -122,3 +122,8 @@ def test_a_stage_without_commits_that_an_earlier_version_handed_over_is_shown_as
     endings = {name.partition(".")[2]: each.ended.ending for name, each in session.attempts.items() if each.ended}
     assert endings["task-001.backend.1"] is Ending.NO_COMMITS
     assert session.tasks["task-001"].state is TaskState.MERGED
+
+
+def test_a_base_that_was_replaced_before_took_nothing_off() -> None:
+    assert decode_event("BaseAdopted", '{"sha": "a"}') == BaseAdopted(sha="a", without=())
+    assert decode_event("BaseLost", '{"branch": "main", "expected": "a"}') == BaseLost(branch="main", expected="a")

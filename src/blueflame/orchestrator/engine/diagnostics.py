@@ -11,7 +11,7 @@ from typing import TypeAlias
 from blueflame.checks.counted_tests import count_junit_tests, count_tests
 from blueflame.checks.failed_tests import find_failed_tests
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.engine.commands import Command, CommandResult, run_command
+from blueflame.orchestrator.engine.commands import EXIT_STOPPED, Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import AttemptEngine
 from blueflame.telemetry.junit_reports import read_test_reports
 
@@ -33,7 +33,11 @@ async def run_checks(
     checks: list[Check] = []
     for n, line in enumerate(lines, start=1):
         report(line, None)
-        check = await run_check(engine, replace(like, name=f"{like.name}-{n:02d}", text=line))
+        if checks and not like.cwd.is_dir():
+            gone = f"not run: {like.cwd} is gone, `{checks[-1].name}` or one before it removed it\n"
+            check: Check | None = Check(name=line, exit_code=EXIT_STOPPED, seconds=0.0, output=gone)
+        else:
+            check = await run_check(engine, replace(like, name=f"{like.name}-{n:02d}", text=line))
         if check is None:
             return None
         report(line, check)
