@@ -67,6 +67,7 @@ FIXES = (
     (r"bad (config line|numeric config|boolean config)", "correct that setting or remove it"),
     (r"dubious ownership|unsafe repository", "if you trust it, run 'git config --global --add safe.directory {repo}'"),
     (r"loading shared libraries|cannot execute|not found in .*libexec|is not a git command", REPAIR_GIT),
+    (r"non-fast-forward|\(fetch first\)", "the branch is there with other commits: rename or delete it there"),
     (r"Expected git repo version|unknown repository extension", "upgrade git to the one that made the repository"),
     (
         r"index file (smaller|corrupt|open failed)|bad index file|bad signature 0x|index uses .* extension",

@@ -151,6 +151,7 @@ def test_a_damaged_index_names_the_fix(repo: Path) -> None:
         ("fatal: fork: retry: Resource temporarily unavailable", "ulimit -u"),
         ("fatal: Too many open files", "ulimit -n"),
         ("error: object file .git/objects/00/11 is empty", "git fsck"),
+        (" ! [rejected] a -> b (non-fast-forward)", "rename or delete it there"),
         ("fatal: not a valid object name: main", ""),
     ],
 )
