@@ -20,7 +20,8 @@ from blueflame.model.exit_codes import ExitCode
 from blueflame.system.files import find_current_folder
 
 ROOM_FIX = "end other programs, or raise 'ulimit -u' and 'ulimit -v'; then run 'blueflame resume'"
-ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE})
+DISCONNECTED = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN})
+ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, *DISCONNECTED, errno.EROFS, errno.EACCES, errno.EPERM})
 """What no code of ours can cause: the disk and its permissions."""
 
 

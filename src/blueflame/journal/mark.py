@@ -81,8 +81,8 @@ def link_wal(journal: Path) -> None:
 
 def unlink_wal(journal: Path) -> None:
     """Drop the second name after a close, if SQLite has removed the first: written back once more, it would do harm."""
-    if not _get_wal_path(journal).exists():
-        with suppress(OSError):
+    with suppress(OSError):  # its disk is gone: what failed before this is reported
+        if not _get_wal_path(journal).exists():
             get_link_path(journal).unlink(missing_ok=True)
 
 

@@ -7,6 +7,7 @@ import platform
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +28,9 @@ def write_crash_log(error: BaseException, argv: Sequence[str], *, start: Path) -
 
 def _find_log_folder(start: Path) -> list[Path]:
     """Return the nearest .blueflame/logs at or above start, if any."""
-    return [logs for folder in (start, *start.parents) if (logs := folder / ".blueflame" / "logs").is_dir()][:1]
+    with suppress(OSError):
+        return [logs for folder in (start, *start.parents) if (logs := folder / ".blueflame" / "logs").is_dir()][:1]
+    return []
 
 
 def _format_report(error: BaseException, argv: Sequence[str]) -> str:

@@ -12,7 +12,9 @@ import pytest
 from blueflame import __version__
 from blueflame.cli.command_table import COMMANDS, KEEP, START, WATCH, CommandEntry, LazyCommandGroup
 from blueflame.cli.main import run
+from blueflame.journal.mark import unlink_wal
 from blueflame.model.exit_codes import ExitCode
+from blueflame.system.crash_log import write_crash_log
 
 VERB_MODULE = '''
 import click
@@ -158,6 +160,16 @@ def test_without_a_session_the_crash_log_is_a_temporary_file(
     assert run(["broken"]) == 70
     (log,) = tmp_path.glob("crash-*.log")
     assert str(log) in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_looked_at_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of a network disk that is gone: to look at it fails, not only to open what is in it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    unseen = tmp_path / ("x" * 300)
+    log = write_crash_log(ZeroDivisionError("our fault"), ["run"], start=unseen)
+    assert log is not None
+    assert "our fault" in log.read_text()
+    unlink_wal(unseen)
 
 
 @pytest.mark.parametrize(
