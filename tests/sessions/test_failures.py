@@ -57,7 +57,7 @@ def test_a_worker_that_fails_is_tried_again_with_the_reason(stage: Stage) -> Non
 def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(stage: Stage) -> None:
     cases = {
         1: ("liar", Ending.NO_COMMITS, "no commits"),
-        2: ("crasher", Ending.CRASHED, "crashed"),
+        2: ("crasher", Ending.CRASHED, "its program crashed: SIGSEGV"),
         3: ("secret-leaker", Ending.POSTCHECK, "AWS"),
         4: ("scope-breaker", Ending.POSTCHECK, "out-of-scope-task-004.md"),
     }

@@ -185,7 +185,6 @@ def test_agents_that_cannot_be_started_again_and_again_are_asked_about() -> None
     outcomes.choice = "stop"
     world = reported(outcomes, limits=NO_RETRIES)
     assert [event.times for event in events(world, EnvironmentFailed)] == list(range(1, ASK_AFTER + 1))
-    assert events(world, EnvironmentRecovered) == [], "a start is no recovery when the one before got as far"
     assert isinstance(world.journal[-1].event, OrchestratorStopped)
     again = world.resume()
     outcomes.endings = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -332,12 +333,19 @@ def describe_ending(finished: FinishedAttempt) -> str:
         return outcome.detail  # its program takes our gateway for the provider
     last = gathered.result.detail if gathered.result is not None else ""
     setup = outcome.setup_output.strip() if outcome.reason is ExitReason.SETUP_FAILED else ""
-    parts = [outcome.detail, outcome.unanswered, setup, last, *gathered.problems[:3]]
+    crash = "" if outcome.signal is None or outcome.detail else f"its program crashed: {name_signal(outcome.signal)}"
+    parts = [outcome.detail, crash, outcome.unanswered, setup, last, *gathered.problems[:3]]
     return _join_notes(*parts) or _read_last_words(finished)
 
 
+def name_signal(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
 def describe_unbegun(outcome: ProcessOutcome, printed: str) -> str:
-    how = outcome.detail or (f"exit code {outcome.exit_code}" if outcome.signal is None else f"signal {outcome.signal}")
+    how = outcome.detail or (
+        f"exit code {outcome.exit_code}" if outcome.signal is None else name_signal(outcome.signal)
+    )
     words = f": {clean_line(printed)}" if printed.strip() else ", and printed nothing"
     return f"its program ended before it asked its model anything ({how}){words}; {REPAIR_PROGRAM}"
 
