@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,31 @@ def test_what_a_person_takes_off_the_base_comes_back_with_what_builds_on_it(stag
     states = [record.state.value for record in result.session.changesets.values()]
     assert (result.session.outcome, states) == ("completed", ["undone", "landed"])
     assert [stage.read(f"src/{n}.txt") for n in (1, 2)] == ["one\n", "two\n"]
+
+
+def test_an_older_copy_of_the_repository_is_asked_about(stage: Stage, tmp_path: Path) -> None:
+    """What had landed is not in it: a person goes on without, and the summary says so."""
+    repository, older = stage.root / ".git", tmp_path / "older"
+
+    def keep_copy(_gate: Gate, _session: Session) -> str:
+        if not older.exists():
+            shutil.copytree(repository, older)
+        return "approve"
+
+    stage.reconfigure(planning={"workflow": "flow"})
+    stage.play(task(1, cohesion_group="one"), task(2, after=[1], cohesion_group="two"))
+    stage.run({"changeset": [keep_copy] * 2}, until=lambda session: bool(session.landings))
+    shutil.rmtree(repository)
+    shutil.copytree(older, repository)
+    stage.git("reset", "-q", "--hard")
+    stage.git("clean", "-fdq", "src")
+
+    resumed = stage.resume({"base": ["use"], "session": ["continue"]})
+
+    assert resumed.session.outcome == "completed"
+    assert resumed.session.changesets["cs-001"].state.value == "undone"
+    assert resumed.session.changesets["cs-001"].note == "no longer on main, which was replaced"
+    assert {record.retries for record in resumed.session.tasks.values()} == {0}
 
 
 ROT = "tr 'a-y' 'b-z'", "tr 'b-z' 'a-y'"  # a filter as Git LFS is one: what git stores is not what the file has

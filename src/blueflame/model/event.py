@@ -531,6 +531,7 @@ class BaseLost:
     found: str = ""
     related: bool = False  # what was found shares history with what was expected, so work can be merged onto it
     without: tuple[str, ...] = ()  # changesets that had landed, and whose changes are not in what was found
+    gone: tuple[str, ...] = ()  # those of them whose commits are not even in the repository: it is an older copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -539,6 +540,7 @@ class BaseAdopted:
 
     sha: str
     without: tuple[str, ...] = ()  # changesets that had landed, and have not any more
+    gone: tuple[str, ...] = ()  # those of them that nothing can be built on: their commits are gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,17 +20,16 @@ def read_base(repo: Repository, session: Session) -> str | BaseLost:
         return BaseLost(branch=session.base_branch, expected=known)
     if head == known or not session.cycle or (has_commit(repo, known) and is_ancestor(repo, known, head)):
         return head
-    related = try_git(repo.root, "merge-base", known, head).code == 0
-    without = _list_taken_off(repo, session, head) if related else ()
-    return BaseLost(branch=session.base_branch, expected=known, found=head, related=related, without=without)
-
-
-def _list_taken_off(repo: Repository, session: Session, head: str) -> tuple[str, ...]:
-    """List the changesets that had landed and whose changes are not in `head`; an amended commit has them."""
+    builds = (session.changesets[name].build for name in session.landings)
+    earlier = [build.base for build in builds if build is not None]  # in an older copy, what was landed on may be left
+    if not any(try_git(repo.root, "merge-base", each, head).code == 0 for each in (known, *earlier)):
+        return BaseLost(branch=session.base_branch, expected=known, found=head)
     landed = {name: session.changesets[name].landed_as or "" for name in session.landings}
-    known = {name: commit for name, commit in landed.items() if has_commit(repo, commit)}
-    return tuple(name for name, commit in known.items() if not _has_changes(repo, head, commit))
+    gone = tuple(name for name, commit in landed.items() if not has_commit(repo, commit))
+    without = tuple(name for name, commit in landed.items() if name in gone or not _has_changes(repo, head, commit))
+    return BaseLost(branch=session.base_branch, expected=known, found=head, related=True, without=without, gone=gone)
 
 
 def _has_changes(repo: Repository, head: str, commit: str) -> bool:
+    """Whether `head` has what a commit landed; an amended one has."""
     return is_ancestor(repo, commit, head) or compute_merge(repo, head, commit) == CleanMerge(find_tree(repo, head))

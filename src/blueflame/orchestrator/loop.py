@@ -158,7 +158,7 @@ class SessionLoop:
         self._pool = find_pool(context.environ, context.paths)
         self._limit_monitor = LimitMonitor(lambda: self.context, session, self.submit)
         self._overlap_monitor = OverlapMonitor(lambda: self.context, session, self.submit)
-        self._checkout_bytes = measure_tree(context.repo, session.base_sha)
+        self._checkout_bytes = measure_tree(context.repo, context.repo.base_sha)
 
     async def run(self, started: OrchestratorStarted) -> None:
         """Run until the session has ended or was stopped."""

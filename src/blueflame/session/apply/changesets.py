@@ -113,8 +113,8 @@ def _apply_base_adopted(session: Session, event: BaseAdopted, _at: float) -> Non
     session.landings = tuple(name for name in session.landings if name not in event.without)
     for name in event.without:
         record = session.changesets[name]
-        session.taken_off |= frozenset(record.changeset.tasks)
-        note = f"taken off {session.base_branch} by a person"
+        session.taken_off |= frozenset(record.changeset.tasks if name not in event.gone else ())
+        note = f"no longer on {session.base_branch}, which was replaced"
         _put_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
 
 

@@ -265,7 +265,8 @@ def _keep_tasks(_session: Session, gate: Gate, _answer: Answer, _now: float) -> 
 
 
 def _adopt_base(_session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
-    yield BaseAdopted(sha=str(gate.evidence["found"]), without=tuple(gate.evidence.get("without", ())))
+    without, gone = (tuple(gate.evidence.get(key, ())) for key in ("without", "gone"))
+    yield BaseAdopted(sha=str(gate.evidence["found"]), without=without, gone=gone)
 
 
 def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:

@@ -368,7 +368,7 @@ def open_base_gate(session: Session, event: BaseLost) -> GateOpened:
         "a renamed one: git branch -m NEW-NAME " + event.branch,
     ]
     evidence = {"branch": event.branch, "expected": event.expected, "found": event.found, "ways": ways}
-    evidence["without"] = list(event.without)
+    evidence |= {"without": list(event.without), "gone": list(event.gone)}
     without = set() if event.related else {"use"}
     return _open_gate(session, GateKind.BASE, event.branch, title, without=without, evidence=evidence)
 
