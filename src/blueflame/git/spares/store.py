@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
@@ -120,7 +120,7 @@ def move_foreign_aside(tree: Path, index: Path, aside: Path, *, is_sha256: bool)
 
 
 def _find_foreign(top: bytes, stamps: Mapping[bytes, FileStamp], usual: tuple[int, list[str]]) -> Iterator[bytes]:
-    folders = {b"", *(folder for name in stamps for folder in _list_parents(name))}
+    folders = _list_folders(stamps)
     front = [b""]
     while front:
         folder = front.pop()
@@ -141,7 +141,11 @@ def _describe_folder(path: bytes) -> tuple[int, list[str]]:
     return os.lstat(path).st_mode, os.listxattr(path, follow_symlinks=False)
 
 
-def _list_parents(name: bytes) -> Iterator[bytes]:
-    while b"/" in name:
-        name = name.rpartition(b"/")[0]
-        yield name
+def _list_folders(names: Iterable[bytes]) -> frozenset[bytes]:
+    """The folders of these files, each looked at once, with the top."""
+    found = {b""}
+    front = {name.rpartition(b"/")[0] for name in names}
+    while front := front - found:
+        found |= front
+        front = {folder.rpartition(b"/")[0] for folder in front}
+    return frozenset(found)
