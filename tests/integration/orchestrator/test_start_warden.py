@@ -34,12 +34,14 @@ def test_each_warden_has_its_own_session_and_log_and_no_file_of_another(tmp_path
     for name in ("первый", "second", "third"):
         pids.append(start_warden(write_launch(tmp_path / name, "sleep", "60"), {}))
     [server] = module._servers
+    for name in ("первый", "second", "third"):
+        wait_until((tmp_path / name / "agent.json").exists, f"{name} handles signals")
     try:
         for pid, name in zip(pids, ("первый", "second", "third"), strict=True):
             assert os.getsid(pid) == pid != os.getsid(0)
             assert Path(f"/proc/{pid}/fd/1").readlink() == tmp_path / name / "warden.log"
-            handles = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if each.exists()}
-            assert not [each for each in handles if each.startswith("/") and "/dev/" not in each and name not in each]
+            files = [str(handle.readlink()) for handle in Path(f"/proc/{pid}/fd").iterdir() if handle.exists()]
+            assert not [file for file in files if str(tmp_path) in file and name not in file]
         assert server.process.is_running
     finally:
         for pid in pids:
