@@ -6,7 +6,7 @@ from blueflame.git.batch import has_commit
 from blueflame.git.command import try_git
 from blueflame.git.merge import CleanMerge, compute_merge, find_tree
 from blueflame.git.repository import Repository, find_branch_head, is_ancestor
-from blueflame.model.event import BaseLost
+from blueflame.model.event import BaseLost, Event
 from blueflame.session.state import Session
 
 
@@ -28,6 +28,14 @@ def read_base(repo: Repository, session: Session) -> str | BaseLost:
     gone = tuple(name for name, commit in landed.items() if not has_commit(repo, commit))
     without = tuple(name for name, commit in landed.items() if name in gone or not _has_changes(repo, head, commit))
     return BaseLost(branch=session.base_branch, expected=known, found=head, related=True, without=without, gone=gone)
+
+
+def find_missing_base(repo: Repository, session: Session) -> list[Event]:
+    """Report a base whose commit is gone when a session is resumed: no agent could start from it."""
+    if not session.cycle or session.ended or has_commit(repo, session.base_sha):
+        return []
+    found = read_base(repo, session)
+    return [found] if isinstance(found, BaseLost) else []
 
 
 def _has_changes(repo: Repository, head: str, commit: str) -> bool:

@@ -36,6 +36,7 @@ from blueflame.model.limits import Limits
 from blueflame.model.seat import Team
 from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
+from blueflame.orchestrator.base_branch import find_missing_base
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.start_warden import close_fork_server
@@ -261,6 +262,7 @@ async def execute_session(
                 loop.stop(stop)
             else:
                 await asyncio.to_thread(start_death_notice, context, session)
+                loop.submit(await asyncio.to_thread(find_missing_base, context.repo, session))
             with _handle_signals(loop, warn):
                 await loop.run(started)
     finally:
