@@ -219,11 +219,8 @@ def _is_unstarted(event: Event) -> bool:
 
 
 def report_unstarted(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> EnvironmentFailed:
-    """Its warden did start, which counts as a recovery; so what counts is how many could not be started in a row."""
-    act = name_attempt_act(attempt)
-    records = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
-    earlier = (each.ended.ending for each in records if each.ended)
-    in_a_row = sum(1 for _ in takewhile(lambda ending: ending is Ending.ENVIRONMENT, earlier))
+    """Its warden may have started, which says nothing: what counts is how many could not be started in a row."""
+    act, in_a_row = name_attempt_act(attempt), count_unstarted(session, attempt)
     if in_a_row < count_failures(session, act):
         return report_problem(session, act, ended.notes, now)
     return _build_failure(act, ended.notes, in_a_row + 1, now, pause=in_a_row + 1)
@@ -239,6 +236,20 @@ def may_blame_setup(session: Session, attempt: Attempt) -> bool:
     earlier = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
     last = next((each.ended for each in earlier if each.ended), None)
     return last is not None and last.ending is Ending.ENVIRONMENT and classify_problem(last.notes) == "setup"
+
+
+def has_failed_meanwhile(session: Session, attempt: Attempt) -> bool:
+    """Whether we failed at this attempt since it was started; what failed before it was waited for."""
+    problem, started_at = session.problems.get(name_attempt_act(attempt)), session.attempts[attempt.id].started_at
+    return problem is not None and (started_at is None or problem.until > started_at)
+
+
+def count_unstarted(session: Session, attempt: Attempt) -> int:
+    """Count the last attempts at the same act that ended and could not be started, one after the other."""
+    act = name_attempt_act(attempt)
+    records = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
+    earlier = (each.ended.ending for each in records if each.ended)
+    return sum(1 for _ in takewhile(lambda ending: ending is Ending.ENVIRONMENT, earlier))
 
 
 def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[EnvironmentFailed]:

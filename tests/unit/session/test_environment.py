@@ -7,6 +7,7 @@ import pytest
 from blueflame.model.attempt import WORKER, Ending
 from blueflame.model.event import (
     AttemptIntended,
+    AttemptStarted,
     EnvironmentFailed,
     EnvironmentRecovered,
     EnvironmentRetried,
@@ -22,7 +23,13 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.consequences import consequences_of
-from blueflame.session.environment import ASK_AFTER, classify_problem, describe_problem
+from blueflame.session.environment import (
+    ASK_AFTER,
+    classify_problem,
+    describe_problem,
+    has_failed_meanwhile,
+    report_problem,
+)
 from blueflame.session.missing_work import list_needed_foundations
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
@@ -185,10 +192,23 @@ def test_agents_that_cannot_be_started_again_and_again_are_asked_about() -> None
     outcomes.choice = "stop"
     world = reported(outcomes, limits=NO_RETRIES)
     assert [event.times for event in events(world, EnvironmentFailed)] == list(range(1, ASK_AFTER + 1))
+    assert events(world, EnvironmentRecovered) == [], "a start is no recovery when the one before got as far"
     assert isinstance(world.journal[-1].event, OrchestratorStopped)
     again = world.resume()
     outcomes.endings = {}
     assert again.run().session.outcome == "completed"
+
+
+def test_what_hindered_the_attempt_before_says_nothing_about_the_next_one() -> None:
+    world = reported(Outcomes(task(1), endings={"task-001.worker.1": Ending.ENVIRONMENT}), limits=NO_RETRIES)
+    begun = [each.seq for each in world.journal if isinstance(each.event, AttemptStarted)]
+    session = replay(each for each in world.journal if each.seq <= begun[2])  # of the planner, and twice of the worker
+    (attempt,) = session.live.values()
+    assert "worker of task-001" in session.problems, "until it has got further"
+    assert not has_failed_meanwhile(session, attempt)
+    failed = report_problem(session, "worker of task-001", "no space", session.last_at)
+    apply_event(session, JournalEntry(session.seq + 1, session.last_at, failed))
+    assert has_failed_meanwhile(session, attempt)
 
 
 def test_the_failure_of_an_act_that_is_not_needed_any_more_is_forgotten() -> None:

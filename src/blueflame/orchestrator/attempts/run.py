@@ -62,7 +62,7 @@ from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.clarifications import count_questions_left, parse_question
 from blueflame.session.effects import AttendAttempt, CancelAttempt
-from blueflame.session.environment import may_blame_setup, name_attempt_act
+from blueflame.session.environment import has_failed_meanwhile, may_blame_setup
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
@@ -351,7 +351,7 @@ def _find_interference(
     is_unreadable = ending is Ending.POSTCHECK and not ended.violations
     if ending not in SPOILT_BY_MACHINE and not is_unreadable:
         return ""
-    if name_attempt_act(attempt) in session.problems:
+    if has_failed_meanwhile(session, attempt):
         return "git or the disk failed when it ended, so its failure says nothing about it"
     return ""
 

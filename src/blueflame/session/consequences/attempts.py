@@ -31,7 +31,13 @@ from blueflame.session.budget import describe_task_budget, is_task_budget_exhaus
 from blueflame.session.cascade import block_dependants, block_if_dependency_failed
 from blueflame.session.changesets.queue import give_task_back
 from blueflame.session.clarifications import find_question_gate, is_question_kept
-from blueflame.session.environment import is_held, name_attempt_act, report_lost, report_unstarted
+from blueflame.session.environment import (
+    count_unstarted,
+    is_held,
+    name_attempt_act,
+    report_lost,
+    report_unstarted,
+)
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.questions import (
     ask_or_give_up,
@@ -49,8 +55,10 @@ from blueflame.session.state import Session, is_judged
 
 
 def _handle_attempt_started(session: Session, event: AttemptStarted, _now: float) -> Iterator[Event]:
-    act = name_attempt_act(session.attempts[event.attempt].attempt)
-    if act in session.problems:
+    """A start ends what hindered it, except where the attempt before had got as far: its own end tells."""
+    attempt = session.attempts[event.attempt].attempt
+    act = name_attempt_act(attempt)
+    if act in session.problems and not count_unstarted(session, attempt):
         yield EnvironmentRecovered(act=act)
 
 
