@@ -211,3 +211,10 @@ class AttemptRecord:
     @property
     def live(self) -> bool:
         return self.ended is None
+
+    @property
+    def ending_words(self) -> str:
+        """How it ended, for people; "waiting" for one that waits to be started."""
+        if self.ended is not None:
+            return self.ended.ending.value.replace("_", " ")
+        return "waiting" if self.started_at is None else "running"

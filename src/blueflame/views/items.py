@@ -253,9 +253,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
         code = f", exit code {ended.exit_code}" if ended.exit_code else ""
         commits = f"{ended.tip[:12]}, {format_count(ended.commits, 'commit')}" if ended.tip else ""
         facts += [
-            NamedValue(
-                "Ended", f"{ended.ending.value.replace('_', ' ')}{code}, after {format_duration(ended.seconds)}"
-            ),
+            NamedValue("Ended", f"{record.ending_words}{code}, after {format_duration(ended.seconds)}"),
             NamedValue("Waited", format_duration(ended.waited) if ended.waited >= 1 else ""),
             NamedValue("Result", commits),
             NamedValue(
@@ -266,7 +264,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
     facts.append(NamedValue("Prompt and output", f".blueflame/attempts/{attempt.id}/"))
     return DetailsView(
         title=f"{attempt.agent_id}: {attempt.role} of {attempt.subject}",
-        aside=(ended.ending.value.replace("_", " ") if ended else "running",),
+        aside=(record.ending_words,),
         facts=tuple(fact for fact in facts if fact.text),
         quote=tuple(_list_words(record)),
         lines=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -232,8 +233,8 @@ def _list_landed_checks(session: Session) -> Iterator[NamedValue]:
 
 
 def _count_endings(records: Iterable[AttemptRecord]) -> str:
-    names = [record.ended.ending.value if record.ended else "running" for record in records]
-    return ", ".join(f"{names.count(name)} {name.replace('_', ' ')}" for name in sorted(set(names))) or "none"
+    counts = Counter(record.ending_words for record in records)
+    return ", ".join(f"{count} {words}" for words, count in sorted(counts.items())) or "none"
 
 
 def _list_role_costs(session: Session, estimate: CostRange | None) -> list[RoleCost]:

@@ -102,3 +102,10 @@ def test_a_push_that_takes_long_is_named_with_its_remote_and_since_when() -> Non
     assert list_commands_under_way(session, later) == (), "it waits, which is shown as hindered"
     story.tell(EnvironmentRetried(act=failed.act))
     assert list_commands_under_way(session, failed.until + 2) == ("landing of cs-1-auth: pushing to origin, 2.0 s",)
+
+
+def test_an_attempt_that_was_not_started_yet_waits_and_does_not_run() -> None:
+    record = next(iter(Story().reviewing().session.attempts.values()))
+    assert record.ending_words == "passed"
+    assert replace(record, ended=None).ending_words == "running"
+    assert replace(record, ended=None, started_at=None).ending_words == "waiting"

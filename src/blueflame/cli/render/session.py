@@ -92,11 +92,10 @@ def _render_cost_by_agent(ranked: Sequence[AttemptRecord]) -> RenderableType:
 def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
     attempt, spend = record.attempt, get_spend(record)
     budget = "" if attempt.budget.unlimited else attempt.budget.format_amount(attempt.budget.limit)
-    ending = record.ended.ending.value.replace("_", " ") if record.ended else "running"
     return (
         Text(attempt.agent_id, "id"),
         Text(f"{attempt.subject} #{attempt.n}"),
-        Text(ending, "good" if record.ended and record.ended.passed else "warn"),
+        Text(record.ending_words, "good" if record.ended and record.ended.passed else "warn"),
         Text(format_duration(record.ended.seconds) if record.ended else "", "quiet"),
         Text(f"{spend.tokens:,}"),
         Text(format_dollars(spend.micro_usd, places=2)),
