@@ -82,6 +82,7 @@ FIXES = (
     (r"Too many open files", "close other programs, or raise 'ulimit -n'"),
     (r"Cannot allocate memory|[Oo]ut of memory", "free some memory"),
     (r"Input/output error|Structure needs cleaning|Stale file handle", "check the disk"),
+    (r"Not a valid (commit|object) name [0-9a-f]{40}", "get that commit back with 'git fetch', or restore it"),
     (
         r"loose object .* is corrupt|bad (tree )?object|missing (blob|tree|commit)|object file .* is empty|inflate:|"
         r"unable to read (tree|sha1 file|[0-9a-f]{40})|packfile .* (cannot be|does not match)|[Cc]ould not read \w{40}",

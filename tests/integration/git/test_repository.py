@@ -152,6 +152,7 @@ def test_a_damaged_index_names_the_fix(repo: Path) -> None:
         ("fatal: Too many open files", "ulimit -n"),
         ("error: object file .git/objects/00/11 is empty", "git fsck"),
         (" ! [rejected] a -> b (non-fast-forward)", "rename or delete it there"),
+        (f"fatal: Not a valid commit name {'d1' * 20}", "git fetch"),
         ("fatal: not a valid object name: main", ""),
     ],
 )
