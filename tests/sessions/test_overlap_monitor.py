@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blueflame.model.event import AttemptCancelled, Event, JournalEntry, OverlapSeen
+from blueflame.model.attempt import Ending
+from blueflame.model.event import AttemptEnded, Event, JournalEntry, OverlapSeen
 from blueflame.model.gate import Answer
 from blueflame.orchestrator.monitors import overlaps as radar
 from blueflame.session.state import Session
@@ -48,18 +50,27 @@ def play(stage: Stage, tmp_path: Path, *, second: str) -> Path:
     return hold
 
 
-def let_go(hold: Path, when: type[Event]) -> Watcher:
+def let_go(hold: Path, when: Callable[[Event], bool]) -> Watcher:
     def see(_session: Session, recorded: JournalEntry) -> None:
-        if isinstance(recorded.event, when):
+        if when(recorded.event):
             hold.touch()
 
     return Watcher(see)
 
 
+def is_overlap(event: Event) -> bool:
+    return isinstance(event, OverlapSeen)
+
+
+def is_cancelled_end(event: Event) -> bool:
+    """Not the order to cancel it: a program that is let go then may commit before it gets the signal."""
+    return isinstance(event, AttemptEnded) and event.ended.ending is Ending.CANCELLED
+
+
 def test_two_agents_in_one_file_are_reported_while_they_work(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 9")
-    result = shared.run(observers=[let_go(hold, OverlapSeen)])
+    result = shared.run(observers=[let_go(hold, is_overlap)])
     (seen,) = result.of(OverlapSeen)
     assert (seen.tasks, seen.paths, seen.kind) == (("task-001", "task-002"), ("src/shared.txt",), "file")
     assert result.states == {"task-001": "merged", "task-002": "merged"}
@@ -70,7 +81,7 @@ def test_two_agents_in_one_file_are_reported_while_they_work(shared: Stage, tmp_
 def test_the_later_one_waits_and_builds_on_the_first(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(gates={"on_overlap": "ask"}, validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 2")
-    result = shared.run({"overlap": [Answer(choice="wait", by="test")]}, observers=[let_go(hold, AttemptCancelled)])
+    result = shared.run({"overlap": [Answer(choice="wait", by="test")]}, observers=[let_go(hold, is_cancelled_end)])
     (seen,) = result.of(OverlapSeen)
     assert seen.kind == "lines"
     second = result.session.attempts[f"{result.session.id}.task-002.worker.2"].attempt
