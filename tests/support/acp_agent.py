@@ -6,6 +6,7 @@ It logs the answers it gets, and changes nothing.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ def play_steps(steps: list[dict[str, Any]], notes: Path) -> str:
             write_note(notes, answer["result"]["outcome"])
         elif "request" in step:
             write_note(notes, send_request(step["request"], step.get("params", {})))
+        elif "signal" in step:
+            os.kill(os.getpid(), step["signal"])
         elif "fail" in step:
             raise RuntimeError(step["fail"])
         elif "stop" in step:

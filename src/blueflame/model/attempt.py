@@ -58,7 +58,7 @@ class Ending(StrEnum):
     PASSED = "passed"
     NOTHING_TO_DO = "nothing_to_do"  # no commit, at a stage that may leave the task to others as it was
     FAILED = "failed"  # non-zero exit
-    CRASHED = "crashed"  # ended by a signal of its own doing, such as a bad memory access
+    CRASHED = "crashed"  # ended by a signal of its own doing; a program that is not the agent's own: `environment`
     TIMEOUT = "timeout"
     STALLED = "stalled"
     BUDGET = "budget"
@@ -70,7 +70,7 @@ class Ending(StrEnum):
     OUTAGE = "outage"  # the model could not be reached: a rate limit, an overload, no network
     ACCOUNT = "account"  # the provider refuses the account: its login, its credit or the model
     SETUP = "setup"  # a setup command failed
-    ENVIRONMENT = "environment"  # it could not be started, or its program ended before it asked its model anything
+    ENVIRONMENT = "environment"  # it could not be started, or its program asked its model nothing, or crashed
     QUESTION = "question"  # it asks a person and has ended: the next attempt gets the answer
     CONFLICT = "conflict"  # what it was to build on cannot be merged: it waits until that has changed
     CANCELLED = "cancelled"  # a person or a stop ended it

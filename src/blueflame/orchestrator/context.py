@@ -17,8 +17,9 @@ from blueflame.model.event import Event
 from blueflame.model.question import Question
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.baseline import BaselineFile
-from blueflame.orchestrator.engine.interface import AttemptEngine, ProcessOutcome
+from blueflame.orchestrator.engine.interface import AttemptEngine, ExitReason, ProcessOutcome
 from blueflame.sandbox.toolchains import Toolchains
+from blueflame.session.attempt_verdict import find_crash
 from blueflame.system.clock import SystemClock
 from blueflame.system.layout import ProjectPaths
 
@@ -80,7 +81,15 @@ class FinishedAttempt:
     gathered: AgentOutput
     reports_end: bool = False  # its program always prints a result at the end
     question: Question | None = None  # with which it ended
-    unasked: str | None = None  # the end of its error output, if it ended before it asked its model anything
+    asked: bool = True  # its model for anything; a program that needs none has, too
+    printed: str = ""  # the end of its error output
+
+    @property
+    def crash(self) -> int | None:
+        """The signal by which its program crashed, where that program is not the agent's own."""
+        outcome = self.outcome
+        is_foreign = self.reports_end and outcome.reason is ExitReason.EXITED
+        return find_crash(outcome.exit_code, outcome.signal) if is_foreign else None
 
     @property
     def failure(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import dataclass
 
 from blueflame.model.attempt import COMMITTING, Duty, Ending
@@ -22,8 +23,22 @@ class AttemptFacts:
     unwatched: int = 0  # tool calls that the watcher did not see
     asks: bool = False  # it ended with a question to a person
     failure: str = ""  # the kind of failure that the agent itself reports
+    crashed: bool = False  # its program did, which is not the agent's own
     asked: bool = True  # its model for anything; an agent that needs none has, too
     unanswered: bool = False  # its last call to its model got no whole answer, which is not its doing
+
+
+CRASH_SIGNALS = frozenset(
+    getattr(signal, f"SIG{name}") for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")
+)
+"""By which a program ends that is broken, or whose machine is."""
+SHELL_SIGNAL_BASE = 128  # a shell exits with this and the signal that ended its program
+
+
+def find_crash(exit_code: int | None, number: int | None) -> int | None:
+    """Return the signal by which a program crashed; None if it ended in another way."""
+    number = (exit_code or 0) - SHELL_SIGNAL_BASE if number is None else number
+    return number if number in CRASH_SIGNALS else None
 
 
 ENDING_BY_REASON = {
@@ -87,6 +102,8 @@ def judge_attempt(facts: AttemptFacts) -> Ending:
 def _judge_process(facts: AttemptFacts) -> Ending:
     if facts.reason != "exited":
         return ENDING_BY_REASON[facts.reason]
+    if facts.crashed:
+        return Ending.ENVIRONMENT
     if facts.unwatched:
         return Ending.UNWATCHED
     if facts.signal is not None:

@@ -30,7 +30,7 @@ CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
     ("setup", re.compile(r"^the setup failed")),
-    ("program", re.compile(r"^its program ended before it asked")),
+    ("program", re.compile(r"^its program (ended before it asked|crashed)")),
     ("remote", re.compile(r"^no pull request could be opened")),
     ("damage", re.compile(r"^the repository .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -240,3 +241,10 @@ def test_an_agent_that_does_not_finish_has_failed(play: Play, step: dict[str, An
 
     assert played.gathered.result is not None
     assert (played.gathered.result.failure, played.code) == (failure, 1)
+
+
+def test_an_agent_whose_program_crashes_ends_as_a_shell_would(play: Play) -> None:
+    played = play({"signal": signal.SIGSEGV})
+
+    assert played.gathered.result is not None
+    assert (played.gathered.result.detail, played.code) == ("its program ended by signal 11", 139)

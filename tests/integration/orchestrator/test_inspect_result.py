@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -28,6 +29,18 @@ def test_the_output_of_a_setup_is_shown_only_where_it_failed(reason: ExitReason,
     problems = ("nothing to commit",) if reason is ExitReason.EXITED else ()
     finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(problems=problems))
     assert describe_ending(finished) == words
+
+
+def test_a_crash_of_a_program_names_its_signal_its_last_words_and_the_fix() -> None:
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    for ending in ({"signal": 11}, {"exit_code": 139}):
+        outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, **ending)
+        finished = FinishedAttempt(
+            attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(), printed="bun: oh no"
+        )
+        assert finished.crash is None, "a scripted agent, or a command: its program is the agent"
+        words = describe_ending(replace(finished, reports_end=True))
+        assert words.startswith("its program crashed (SIGSEGV): bun: oh no; run the program by hand")
 
 
 def test_an_attempt_of_an_earlier_version_is_judged_by_the_walls_that_it_was_started_with(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from blueflame.model.attempt import Duty, Ending
-from blueflame.session.attempt_verdict import ENDING_BY_REASON, AttemptFacts, judge_attempt
+from blueflame.session.attempt_verdict import ENDING_BY_REASON, AttemptFacts, find_crash, judge_attempt
 
 GOOD = {"reason": "exited", "exit_code": 0}
 
@@ -35,6 +37,20 @@ def test_any_other_exit_is_a_failure_whatever_was_committed(code: int | None) ->
 def test_a_signal_is_a_crash() -> None:
     assert worker(exit_code=None, signal=9, commits=3) is Ending.CRASHED
     assert worker(exit_code=0, signal=11, commits=3) is Ending.CRASHED
+
+
+def test_a_crash_of_a_program_that_is_not_the_agents_own_is_not_its_failure() -> None:
+    for facts in ({"exit_code": None, "signal": 11}, {"exit_code": 139, "failure": "error"}, {"unwatched": 1}):
+        assert worker(crashed=True, commits=3, **facts) is Ending.ENVIRONMENT
+    assert worker(crashed=True, reason="memory") is Ending.RESOURCES
+
+
+def test_a_crash_is_known_by_its_signal_or_by_the_exit_code_of_a_shell() -> None:
+    for name in ("SEGV", "BUS", "ILL", "FPE", "ABRT", "TRAP", "SYS"):
+        number = signal.Signals[f"SIG{name}"]
+        assert find_crash(None, number) == find_crash(128 + number, None) == number
+    assert [find_crash(None, number) for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU)] == [None] * 3
+    assert [find_crash(code, None) for code in (None, 0, 1, 11, 127, 130, 137)] == [None] * 7
 
 
 @pytest.mark.parametrize("reason", ENDING_BY_REASON)

@@ -269,6 +269,7 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("git cat-file in /x: bad object", "git"),
         ("git hash-object in /x: insufficient permission for adding an object", "permission"),
         ("its program ended before it asked its model anything (exit code 127): no git; run it by hand", "program"),
+        ("its program crashed (SIGSEGV): no space left; run it by hand", "program"),
         ("something else", "file"),
     ],
 )

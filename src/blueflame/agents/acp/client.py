@@ -38,7 +38,7 @@ from acp.schema import (
 from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
-from blueflame.session.attempt_verdict import classify_failure_words
+from blueflame.session.attempt_verdict import SHELL_SIGNAL_BASE, classify_failure_words
 
 SETTLE_TIMEOUT = 2.0  # seconds for an agent to send the rest of the call that it asks about
 MAX_LINE_BYTES = 64 * 1024 * 1024  # bytes of one message
@@ -249,11 +249,19 @@ def _write_line(**fields: object) -> None:
     sys.stdout.flush()
 
 
+class ProgramEnded(Exception):
+    """The agent's program ended by a signal; `code` is what a shell would exit with."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"its program ended by signal {code - SHELL_SIGNAL_BASE}")
+        self.code = code
+
+
 async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
-    """Run it to its end. Return the kind of failure ("" for none), and a detail."""
+    """Run it to its end. Return the kind of failure ("" for none), and a detail. Raises ProgramEnded."""
     client = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
     where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": MAX_LINE_BYTES}}
-    async with spawn_agent_process(cast("Client", client), *orders["argv"], **where) as (agent, _):
+    async with spawn_agent_process(cast("Client", client), *orders["argv"], **where) as (agent, program):
         try:
             session = await _open_session(agent, orders)
             await _select_asking_mode(agent, session)
@@ -262,6 +270,11 @@ async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
         except RequestError as e:
             detail = f"{e} {e.data or ''}".strip()[:1000]
             return classify_failure_words(detail), detail
+        except (OSError, EOFError):
+            async with asyncio.timeout(SETTLE_TIMEOUT):  # for its end, after that of its output
+                if (code := await program.wait()) < 0:
+                    raise ProgramEnded(SHELL_SIGNAL_BASE - code) from None
+            raise
         finally:
             client.close()
 
@@ -318,15 +331,17 @@ def remove_path(place: Path) -> None:
 
 
 def main(argv: list[str]) -> int:
-    orders = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
+    orders, code = json.loads(Path(argv[0]).read_text(encoding="utf-8")), 1
     try:
         for name in orders.get("without", ()):
             remove_path(Path.home() / name)
         failure, detail = asyncio.run(run_agent(orders, sys.stdin.read()))
     except (OSError, EOFError, ValueError) as e:  # it could not be started, or has ended
         failure, detail = "error", f"the connection to the agent failed: {e}"
+    except ProgramEnded as e:
+        failure, detail, code = "error", str(e), e.code
     _write_line(type="finished", failure=failure, detail=detail)
-    return 1 if failure else 0
+    return code if failure else 0
 
 
 if __name__ == "__main__":

@@ -174,7 +174,8 @@ def judge_finished(
         unwatched=len(gaps),
         asks=finished.question is not None,
         failure=finished.failure,
-        asked=finished.unasked is None,
+        crashed=finished.crash is not None,
+        asked=finished.asked,
         unanswered=bool(finished.outcome.unanswered),
     )
     return judge_attempt(facts)
@@ -186,8 +187,8 @@ def _join_notes(*parts: str) -> str:
 
 def find_audit_gaps(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:
     """Reasons to doubt that every tool call of the agent was checked; empty when it was."""
-    if finished.outcome.reason is not ExitReason.EXITED:
-        return ()
+    if finished.outcome.reason is not ExitReason.EXITED or finished.crash is not None:
+        return ()  # it may have ended between a call's line and the hook's question
     audit = read_audit(context.paths.audit(finished.attempt.agent_id))
     gathered = finished.gathered
     return (
@@ -327,8 +328,10 @@ def find_violations(
 
 def describe_ending(finished: FinishedAttempt) -> str:
     outcome, gathered = finished.outcome, finished.gathered
-    if finished.unasked is not None and outcome.reason in (ExitReason.EXITED, ExitReason.TIMEOUT, ExitReason.SILENT):
-        return describe_unbegun(outcome, finished.unasked or gathered.text)
+    if not finished.asked and outcome.reason in (ExitReason.EXITED, ExitReason.TIMEOUT, ExitReason.SILENT):
+        return describe_broken_program(finished, "ended before it asked its model anything")
+    if finished.crash is not None:
+        return describe_broken_program(finished, "crashed")
     if outcome.reason in (ExitReason.OUTAGE, ExitReason.ACCOUNT) and outcome.detail:
         return outcome.detail  # its program takes our gateway for the provider
     last = gathered.result.detail if gathered.result is not None else ""
@@ -342,12 +345,13 @@ def name_signal(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-def describe_unbegun(outcome: ProcessOutcome, printed: str) -> str:
-    how = outcome.detail or (
-        f"exit code {outcome.exit_code}" if outcome.signal is None else name_signal(outcome.signal)
-    )
+def describe_broken_program(finished: FinishedAttempt, what: str) -> str:
+    outcome, number, printed = finished.outcome, finished.crash, finished.printed or finished.gathered.text
+    number = outcome.signal if number is None else number
+    exited = f"exit code {outcome.exit_code}" if number is None else name_signal(number)
+    how = (exited if outcome.reason is ExitReason.EXITED else "", outcome.detail)
     words = f": {clean_line(printed)}" if printed.strip() else ", and printed nothing"
-    return f"its program ended before it asked its model anything ({how}){words}; {REPAIR_PROGRAM}"
+    return f"its program {what} ({'; '.join(filter(None, how))}){words}; {REPAIR_PROGRAM}"
 
 
 def _read_last_words(finished: FinishedAttempt) -> str:

@@ -275,7 +275,8 @@ async def _collect_result(
         gathered=gathered,
         reports_end=runtime.reports_end,
         question=_find_question(session, attempt, gathered),
-        unasked=await asyncio.to_thread(_read_unasked, context, attempt),
+        asked=await asyncio.to_thread(_has_asked, context, attempt),
+        printed=await asyncio.to_thread(_read_printed, context, attempt),
     )
     ended, more = await RESULT_READERS[attempt.duty](context, session, finished)
     if ended.ending is Ending.QUESTION and finished.question is not None:
@@ -303,11 +304,14 @@ async def _is_setup_to_blame(context: SessionContext, session: Session, attempt:
     return may_blame_setup(session, attempt) and await is_setup_green(context, session, f"setup-{attempt.agent_id}")
 
 
-def _read_unasked(context: SessionContext, attempt: Attempt) -> str | None:
-    """The end of the error output of a program that has asked its model nothing; None if it has, or needs no model."""
+def _has_asked(context: SessionContext, attempt: Attempt) -> bool:
+    """Whether its program has asked its model anything, or needs none, or was a person's to end."""
     usage = context.engine.read_file(attempt.id, "usage.jsonl")
-    if usage is None or usage.strip() or attempt.interactive or not context.runtimes[attempt.runtime].reports_end:
-        return None
+    silent = usage is not None and not usage.strip()
+    return not silent or attempt.interactive or not context.runtimes[attempt.runtime].reports_end
+
+
+def _read_printed(context: SessionContext, attempt: Attempt) -> str:
     printed = context.engine.read_file(attempt.id, "stderr.log") or b""
     lines = printed.decode("utf-8", "replace").splitlines()
     return " ".join(line.strip() for line in lines if not line.startswith(CANARY))[-MAX_ERROR_CHARS:]
