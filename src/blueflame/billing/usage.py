@@ -18,7 +18,8 @@ APIS = tuple(EVENT_READERS)
 class Usage:
     """Tokens of one call. `input` excludes cached ones, `output` includes thinking, `cache_write` those for an hour.
 
-    `complete` when the answer ended and reported its usage; otherwise these are the figures so far.
+    `complete` when the answer ended and reported its usage; otherwise these are the figures so far. `invalid` when one
+    of them is no count.
     """
 
     model: str = ""
@@ -29,6 +30,7 @@ class Usage:
     cache_write_1h: int = 0
     web_search: int = 0
     complete: bool = False
+    invalid: bool = False
 
 
 USAGE_MARKS: Mapping[str, tuple[bytes, ...]] = {
@@ -38,6 +40,10 @@ USAGE_MARKS: Mapping[str, tuple[bytes, ...]] = {
     "gemini": (b"usageMetadata", b"finishReason", b"blockReason", b"groundingMetadata"),
 }
 """An event with none of these does not report usage and is not parsed: most are a few words of text."""
+
+EVENT_BYTES: Mapping[str, int] = {"anthropic": 110, "openai-responses": 200, "openai-chat": 150, "gemini": 200}
+"""Bytes of an event besides its words, at the least."""
+FEWEST_BYTES_PER_TOKEN = 2  # of text that is hard to encode
 
 _DONE = b"[DONE]"
 _KIND = re.compile(rb'"type"\s*:\s*"([a-z_.]{1,60})"')
@@ -54,8 +60,12 @@ class UsageReader:
         self._marks = USAGE_MARKS[api]
         self._parts = AnswerParser(largest)
         self._count = UsageCount()
+        self._received = 0  # bytes
+        self._events = 0
+        self.readable = True  # False when what arrives cannot be decompressed
 
     def feed(self, data: bytes) -> None:
+        self._received += len(data)
         for part in self._parts.feed(data):
             self._read(part)
 
@@ -75,10 +85,17 @@ class UsageReader:
             cache_write=count.cache_write,
             cache_write_1h=min(count.cache_write_1h, count.cache_write),
             web_search=count.web_search,
-            complete=count.ended and count.reported,
+            complete=count.ended and count.reported and not count.invalid,
+            invalid=count.invalid,
         )
 
+    def estimate_received(self) -> int:
+        """Estimate the tokens of the words that have arrived, rather too many."""
+        words = self._received - self._events * EVENT_BYTES[self._api]
+        return max(self._events, words // FEWEST_BYTES_PER_TOKEN)
+
     def _read(self, part: AnswerPart) -> None:
+        self._events += 1
         if part.cut:
             self._take(self._count, part.name, _read_cut_part(part))
         elif part.data.strip() == _DONE:

@@ -11,7 +11,8 @@ MAX_COUNT = 1 << 53  # more is nonsense
 
 @dataclass(slots=True)
 class UsageCount:
-    """The counts so far. `reported` when usage was reported, `ended` when the answer is complete."""
+    """The counts so far. `reported` when usage was reported, `ended` when the answer is complete, `invalid` when one of
+    the figures cannot be a count: then the others cannot be trusted either."""
 
     model: str = ""
     input: int = 0
@@ -22,6 +23,18 @@ class UsageCount:
     web_search: int = 0
     reported: bool = False
     ended: bool = False
+    invalid: bool = False
+
+    def read(self, value: object) -> int:
+        """Return a figure that the provider reports; 0 for one that is missing, or is no count."""
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value is None:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
+            self.invalid = True
+            return 0
+        return value
 
 
 UsageTaker = Callable[[UsageCount, str, Mapping[str, Any]], None]
@@ -48,17 +61,18 @@ def _add_anthropic_usage(count: UsageCount, holder: Mapping[str, Any]) -> None:
         return
     count.reported = True
     beside = _count_side_calls(usage)
-    count.input = _to_count(usage.get("input_tokens")) + beside.input or count.input
-    count.cache_read = _to_count(usage.get("cache_read_input_tokens")) + beside.cache_read or count.cache_read
+    count.invalid = count.invalid or beside.invalid
+    count.input = count.read(usage.get("input_tokens")) + beside.input or count.input
+    count.cache_read = count.read(usage.get("cache_read_input_tokens")) + beside.cache_read or count.cache_read
     if usage.get("output_tokens") is not None:
-        count.output = _to_count(usage.get("output_tokens")) + beside.output
+        count.output = count.read(usage.get("output_tokens")) + beside.output
     created = _to_object(usage.get("cache_creation"))
-    hour, minutes = (_to_count(created.get(f"ephemeral_{age}_input_tokens")) for age in ("1h", "5m"))
-    written = max(_to_count(usage.get("cache_creation_input_tokens")), hour + minutes)
+    hour, minutes = (count.read(created.get(f"ephemeral_{age}_input_tokens")) for age in ("1h", "5m"))
+    written = max(count.read(usage.get("cache_creation_input_tokens")), hour + minutes)
     if written or beside.cache_write:
         count.cache_write, count.cache_write_1h = written + beside.cache_write, hour
     searches = _to_object(usage.get("server_tool_use")).get("web_search_requests")
-    count.web_search = _to_count(searches) or count.web_search
+    count.web_search = count.read(searches) or count.web_search
 
 
 def _count_side_calls(usage: Mapping[str, Any]) -> UsageCount:
@@ -66,10 +80,10 @@ def _count_side_calls(usage: Mapping[str, Any]) -> UsageCount:
     total = UsageCount()
     for step in _to_list(usage.get("iterations")):
         if isinstance(step, Mapping) and step.get("type") in ("compaction", "advisor_message"):
-            total.input += _to_count(step.get("input_tokens"))
-            total.output += _to_count(step.get("output_tokens"))
-            total.cache_read += _to_count(step.get("cache_read_input_tokens"))
-            total.cache_write += _to_count(step.get("cache_creation_input_tokens"))
+            total.input += total.read(step.get("input_tokens"))
+            total.output += total.read(step.get("output_tokens"))
+            total.cache_read += total.read(step.get("cache_read_input_tokens"))
+            total.cache_write += total.read(step.get("cache_creation_input_tokens"))
     return total
 
 
@@ -102,11 +116,11 @@ def _add_openai_usage(count: UsageCount, usage: Mapping[str, Any], read: str, wr
     """Add the usage. OpenAI includes cached tokens in the input."""
     count.reported = True
     inside = _to_object(usage.get(details))
-    total = _to_count(usage.get(read))
-    count.cache_read = min(_to_count(inside.get("cached_tokens")), total)
-    count.cache_write = min(_to_count(inside.get("cache_write_tokens")), total - count.cache_read)
+    total = count.read(usage.get(read))
+    count.cache_read = min(count.read(inside.get("cached_tokens")), total)
+    count.cache_write = min(count.read(inside.get("cache_write_tokens")), total - count.cache_read)
     count.input = total - count.cache_read - count.cache_write
-    count.output = _to_count(usage.get(written))
+    count.output = count.read(usage.get(written))
 
 
 def add_gemini_event(count: UsageCount, _name: str, event: Mapping[str, Any]) -> None:
@@ -114,10 +128,10 @@ def add_gemini_event(count: UsageCount, _name: str, event: Mapping[str, Any]) ->
     count.model = _to_text(event.get("modelVersion")) or count.model
     if isinstance(usage := event.get("usageMetadata"), Mapping):
         count.reported = True
-        total = _to_count(usage.get("promptTokenCount"))
-        count.cache_read = min(_to_count(usage.get("cachedContentTokenCount")), total)
-        count.input = total - count.cache_read + _to_count(usage.get("toolUsePromptTokenCount"))
-        count.output = _to_count(usage.get("candidatesTokenCount")) + _to_count(usage.get("thoughtsTokenCount"))
+        total = count.read(usage.get("promptTokenCount"))
+        count.cache_read = min(count.read(usage.get("cachedContentTokenCount")), total)
+        count.input = total - count.cache_read + count.read(usage.get("toolUsePromptTokenCount"))
+        count.output = count.read(usage.get("candidatesTokenCount")) + count.read(usage.get("thoughtsTokenCount"))
     for candidate in map(_to_object, _to_list(event.get("candidates"))):
         searches = len(_to_list(_to_object(candidate.get("groundingMetadata")).get("webSearchQueries")))
         count.web_search = max(count.web_search, searches)
@@ -131,15 +145,6 @@ EVENT_READERS: Mapping[str, UsageTaker] = {
     "openai-chat": add_chat_event,
     "gemini": add_gemini_event,
 }
-
-
-def _to_count(value: object) -> int:
-    """Return a plausible count, or 0."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return 0
-    return min(max(value, 0), MAX_COUNT)
 
 
 def _to_text(value: object) -> str:

@@ -83,8 +83,8 @@ def classify_failure_words(detail: str) -> str:
     return "outage" if OUTAGE_WORDS.search(detail) else "error"
 
 
-SPOILT_BY_MODEL = frozenset({Ending.FAILED, Ending.NO_COMMITS, Ending.BAD_OUTPUT})
-"""Endings of an agent that had no whole answer to work with."""
+SPOILT_BY_MODEL = frozenset({Ending.FAILED, Ending.NO_COMMITS, Ending.BAD_OUTPUT, Ending.BUDGET})
+"""Endings of an agent that had no whole answer to work with, or computed its own budget with a usage that is wrong."""
 
 UNBEGUN = SPOILT_BY_MODEL | {Ending.CRASHED, Ending.TIMEOUT, Ending.STALLED}
 """Endings of a program that has asked its model nothing: it knows no task yet."""

@@ -72,8 +72,8 @@ def _list_notes(entries: Sequence[CostEntry]) -> Iterator[str]:
     broken = sum(entry.incomplete for entry in entries)
     if broken:
         yield (
-            f"{format_count(broken, 'call')} ended before the model reported its usage: counted at the most they can "
-            "have used, which may be too high"
+            f"{format_count(broken, 'call')} ended before the model reported its usage: estimated, "
+            "which may be too high"
         )
     damaged = sum(entry.damaged for entry in entries)
     if damaged:

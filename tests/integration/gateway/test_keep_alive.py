@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -30,6 +30,7 @@ from support.model_providers import (
     start_provider,
     stream_events,
 )
+from support.wardens import wait_until
 
 FAST_PINGS = WaitTimes(first=1.0, longest=1.0, poll=0.1, first_ping=0.1, ping=0.1)
 LIMITED = answer_json(429, build_error(), retry_after_ms="700")
@@ -37,7 +38,7 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 @contextmanager
-def start_fast_gateway(folder: Path, url: str, **more: object) -> Iterator[int]:
+def start_fast_gateway(folder: Path, url: str, *, idle: float = 600.0, **more: object) -> Iterator[int]:
     """Run a gateway in this process that pings after a tenth of a second. Yields its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     loop = asyncio.new_event_loop()
@@ -52,7 +53,7 @@ def start_fast_gateway(folder: Path, url: str, **more: object) -> Iterator[int]:
             usage_log,
             str(folder),
             StatusReporter(None),
-            timeouts=GatewayTimeouts(),
+            timeouts=GatewayTimeouts(idle=idle),
             wait_times=FAST_PINGS,
         )
         server = await start_listener(RequestContext(options=options, access_log=access_log, model=handler), listener)
@@ -85,7 +86,8 @@ def ask(port: int, target: str, body: object) -> tuple[int, bytes]:
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / "usage.jsonl").read_text().splitlines()]
+    log = folder / "usage.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 STREAM = {"model": "claude-test", "stream": True}
@@ -146,3 +148,30 @@ def test_an_exceeded_wait_after_pings_is_an_event_too(tmp_path: Path) -> None:
         "api_error", "Down."
     )
     assert [line["refused"] for line in lines(tmp_path)] == ["gave_up"]
+
+
+@pytest.mark.parametrize(("reads", "most"), [(False, True), (True, False)])
+def test_an_agent_that_does_not_read_is_charged_as_one_that_hung_up(tmp_path: Path, *, reads: bool, most: bool) -> None:
+    """Else it would get what was sent so far for less than the provider may charge."""
+    start, text, *_ = build_message_events()
+    with (
+        start_provider(stream_events([start, *[text * 1000] * (1 if reads else 400), Event()])) as provider,
+        start_fast_gateway(tmp_path, provider.url, idle=0.5) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=20) as agent,
+    ):
+        body = json.dumps(STREAM).encode()
+        head = f"POST /anthropic/v1/messages HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(body)}\r\n\r\n"
+        agent.sendall(head.encode() + body)
+        while reads and _receive(agent):
+            pass
+        wait_until(lambda: lines(tmp_path), "the call is settled")
+
+    (line,) = lines(tmp_path)
+    assert (line["complete"], line["output"] == 128_000) == (False, most)
+
+
+def _receive(agent: socket.socket) -> bytes:
+    try:
+        return agent.recv(1 << 16)
+    except ConnectionError:
+        return b""

@@ -33,8 +33,8 @@ def test_the_output_of_a_setup_is_shown_only_where_it_failed(reason: ExitReason,
 
 def test_a_crash_of_a_program_names_its_signal_its_last_words_and_the_fix() -> None:
     attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
-    for ending in ({"signal": 11}, {"exit_code": 139}):
-        outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, **ending)
+    for code, number in ((None, 11), (139, None)):
+        outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=code, signal=number)
         finished = FinishedAttempt(
             attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(), printed="bun: oh no"
         )

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from blueflame.billing.usage import Usage, UsageReader
+from blueflame.billing.usage import FEWEST_BYTES_PER_TOKEN, Usage, UsageReader
 from blueflame.gateway.model_api.asked import AskedCall
 from blueflame.gateway.model_api.errors import BUDGET_STATUS
 from blueflame.gateway.model_api.failures import NETWORK
@@ -17,22 +17,39 @@ from blueflame.system.http import RequestRefused
 from blueflame.text.format import format_dollars
 
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
-FEWEST_BYTES_PER_TOKEN = 2  # of text that is hard to encode
 MAX_INPUT_TOKENS = 1_000_000  # no model reads more
+HIDDEN_TOKENS_PER_SECOND = 250  # of thinking that a provider charges and does not send
+MAX_TOKENS_PER_BYTE = 4  # of a request: an image of one colour has few bytes
+MAX_ADDED_INPUT = 20_000  # tokens that a provider adds to a request, to explain tools for example
+MAX_OUTPUT_FACTOR, MAX_ADDED_OUTPUT = 2, 1000  # some providers count thinking, or a compaction, besides the limit
+MAX_SEARCHES = 1000  # of one call
 MAX_CUT_OFF = 5  # calls in a row whose usage is not known
 CUT_OFF_HINT = "Something on the way breaks the connection or changes the answers: check the network and its proxies."
 
 
 @dataclass(eq=False)
 class OpenCall:
-    """A call that has reserved budget. `reader` knows what it has used so far; `size` is the request's, in bytes."""
+    """A call that has reserved budget. `reader` knows what it has used so far; `size` is the request's, in bytes.
+
+    `reads_more`: the provider may add to what it reads, by a search for example.
+    """
 
     asked: AskedCall
     size: int
+    reads_more: bool = False
     reader: UsageReader | None = None
 
     def read_usage(self) -> Usage:
-        return self.reader.usage if self.reader is not None else Usage()
+        """Return what the provider has reported; of figures that no such call can have, nothing but the model."""
+        usage = self.reader.usage if self.reader is not None else Usage()
+        return usage if self.is_credible(usage) else Usage(model=usage.model, invalid=True)
+
+    def is_credible(self, usage: Usage) -> bool:
+        """Whether a call can have these figures, with much room: what else is charged instead is an estimate."""
+        most_input = self.size * MAX_TOKENS_PER_BYTE + MAX_ADDED_INPUT + 2 * MAX_INPUT_TOKENS * self.reads_more
+        most_output = self.asked.max_output * MAX_OUTPUT_FACTOR + MAX_ADDED_OUTPUT
+        is_possible = usage.input + usage.cache_read + usage.cache_write <= most_input and usage.output <= most_output
+        return is_possible and usage.web_search <= MAX_SEARCHES and not usage.invalid
 
     def assume_worst(self, bytes_per_token: int = FEWEST_BYTES_PER_TOKEN) -> Usage:
         """Return what a call uses at most whose answer has not ended: the provider may go on without us."""
@@ -45,6 +62,15 @@ class OpenCall:
             input=usage.input if reported else worst,
             output=max(usage.output, self.asked.max_output),
         )
+
+    def estimate_broken(self, seconds: float) -> Usage:
+        """Return what a call has used whose answer the provider itself ended after that many seconds: what arrived, and
+        what the model may have thought meanwhile. At its most if nothing of it could be read."""
+        worst = self.assume_worst()
+        if self.reader is None or not self.reader.readable:
+            return worst
+        arrived = max(self.reader.estimate_received(), int(seconds * HIDDEN_TOKENS_PER_SECOND))
+        return replace(worst, output=max(self.read_usage().output, min(arrived, self.asked.max_output)))
 
 
 class BudgetReservation:
@@ -112,7 +138,7 @@ class BudgetReservation:
     def _refuse(self, why: dict[str, object], reason: str) -> NoReturn:
         """Refuse the next call. It is an outage if answers that the provider cut off used up the attempt's budget."""
         if why["budget"] == "attempt" and self._broken and self._broken == self._cut_off:
-            words = f"{reason} Answers that were cut off are counted at their most. {CUT_OFF_HINT}"
+            words = f"{reason} {CUT_OFF_HINT}"
             self._reporter.report_gave_up({"kind": NETWORK, "reason": words})
             raise RequestRefused(BUDGET_STATUS, "gave_up", words)
         words = f"{reason} No further call is answered; commit what you have and stop."

@@ -38,6 +38,7 @@ class AgentConnection:
         self._ends_at: float | None = None  # when the exchange with its provider is cut off
         self._timeout: asyncio.Timeout | None = None
         self.begun = False  # a status has been sent
+        self.is_blocked = False  # it does not read what is sent
         self.down = 0
 
     @property
@@ -74,11 +75,14 @@ class AgentConnection:
     async def send_piece(self, piece: bytes) -> None:
         self.down += len(piece)
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks else piece)
-        if not self._left.is_set():
-            try:
-                await self._stream.writer.drain()
-            except OSError:
-                self.limit_remaining(DRAIN_SECONDS)
+        if self._left.is_set():
+            return
+        self.is_blocked = True
+        try:
+            await self._stream.writer.drain()
+            self.is_blocked = False
+        except OSError:
+            self.limit_remaining(DRAIN_SECONDS)
 
     def end_response(self) -> None:
         """Tell the agent that the answer is complete."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from blueflame.billing.usage import UsageReader
+from blueflame.billing.usage import Usage, UsageReader
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.model_api.asked import parse_request, read_call
 from blueflame.gateway.model_api.backoff import AccountWait, WaitExceeded, WaitTimes
@@ -155,7 +155,7 @@ class ModelHandler:
             api=api,
             asked=body,
             body=prepare_body(route, body, content),
-            open_call=OpenCall(asked, len(body)),
+            open_call=OpenCall(asked, len(body), bool(self._options.web_search or self._options.features)),
             entry=entry,
         )
 
@@ -370,15 +370,30 @@ class ModelHandler:
         if call.refused or call.status >= 400:
             usage = replace(usage, complete=True)  # known: nothing was used
         elif not usage.complete:
-            usage, is_broken = call.open_call.assume_worst(), bool(call.broken) or not agent.has_left
+            usage, is_broken = self._estimate_usage(call, agent), bool(call.broken) or not agent.has_left
         if not usage.model:
             usage = replace(usage, model=call.open_call.asked.model)
         priced = self._prices.price_usage(usage)
         self._budget.settle(call.open_call, priced, is_broken=is_broken)
         if is_broken:
-            why = call.broken or "it ended without the figures that each answer ends with"
-            self._reporter.report_unanswered({"kind": NETWORK, "reason": f"the model's answer was cut off: {why}"})
+            self._reporter.report_unanswered({"kind": NETWORK, "reason": _describe_broken(call)})
         self._usage_log.write(call.build_record(), priced)
+
+    def _estimate_usage(self, call: ProviderCall, agent: AgentConnection) -> Usage:
+        """Estimate a call without figures: at its most, unless the provider ended it while the agent still listened.
+
+        An agent that hangs up could get its output for nothing otherwise.
+        """
+        if agent.has_left:
+            return call.open_call.assume_worst()
+        return call.open_call.estimate_broken(time.time() - call.sent_at)
+
+
+def _describe_broken(call: ProviderCall) -> str:
+    if call.open_call.read_usage().invalid:
+        return "the model's answer reports a usage that no such call can have"
+    why = call.broken or "it ended without the figures that each answer ends with"
+    return f"the model's answer was cut off: {why}"
 
 
 def _describe_unknown_endpoint(route: ModelRoute, head: RequestHead, *, known: bool) -> str:

@@ -33,6 +33,7 @@ HARMLESS_BETAS = re.compile(
 )
 """Beta features that reach no other host, store nothing and keep the price, of any date."""
 QUERY_NAMES = ("alt", "api-version", "beta", "limit", "after_id", "before_id", "pageSize", "pageToken")
+READABLE_FORMATS = ("json", "sse")  # of an answer: of another one no usage can be read
 
 
 class LoginUnusable(Exception):
@@ -50,8 +51,8 @@ def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
 
 def check_query(route: ModelRoute) -> None:
     """Refuse unknown parameters: some choose another method, account or part of the answer."""
-    for name, equals, _ in (part.partition("=") for part in route.query.split("&")):
-        if equals and name not in QUERY_NAMES:
+    for name, equals, value in (part.partition("=") for part in route.query.split("&")):
+        if equals and (name not in QUERY_NAMES or (name == "alt" and value not in READABLE_FORMATS)):
             raise RequestRefused(400, "not_allowed", f"the parameter {name[:60]!r} of the address is not forwarded")
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.model_api.backoff import WaitTimes
 from blueflame.gateway.model_api.body import BrokenMessage
-from blueflame.gateway.model_api.client import AgentConnection, ProviderCall
+from blueflame.gateway.model_api.client import AgentConnection, AgentDisconnected, ProviderCall
 from blueflame.gateway.model_api.errors import format_ping
 
 PLAIN = ("", "identity")
@@ -27,6 +27,8 @@ class AnswerCopy:
         self._unpack = None if encoding in PLAIN else zlib.decompressobj(_GZIP_OR_ZLIB)
         self._readable = encoding in (*PLAIN, "gzip", "deflate")
         self._reader = reader
+        if reader is not None:
+            reader.readable = self._readable
         self._kept: list[bytes] | None = [] if kept else None
 
     def add(self, piece: bytes) -> None:
@@ -36,6 +38,8 @@ class AnswerCopy:
             data = piece if self._unpack is None else self._unpack.decompress(piece)
         except zlib.error:
             self._readable = False
+            if self._reader is not None:
+                self._reader.readable = False
             return
         if self._reader is not None:
             self._reader.feed(data)
@@ -61,6 +65,9 @@ async def stream_to_agent(pieces: AsyncIterator[bytes], agent: AgentConnection, 
                 copy.add(piece)
                 quiet.reschedule(now() + idle)
     except TimeoutError:
+        if agent.is_blocked:  # it does not read: as if it had hung up
+            agent.limit_remaining(0.0)
+            raise AgentDisconnected from None
         raise BrokenMessage(f"idle for {idle:g} seconds") from None
     copy.finish()
 
