@@ -19,8 +19,7 @@ from blueflame.text.format import format_dollars
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
 MAX_INPUT_TOKENS = 1_000_000  # no model reads more
 HIDDEN_TOKENS_PER_SECOND = 250  # of thinking that a provider charges and does not send
-MAX_TOKENS_PER_BYTE = 4  # of a request: an image of one colour has few bytes
-MAX_ADDED_INPUT = 20_000  # tokens that a provider adds to a request, to explain tools for example
+MAX_INPUT_FACTOR = 2  # the context that a search adds is read several times
 MAX_OUTPUT_FACTOR, MAX_ADDED_OUTPUT = 2, 1000  # some providers count thinking, or a compaction, besides the limit
 MAX_SEARCHES = 1000  # of one call
 MAX_CUT_OFF = 5  # calls in a row whose usage is not known
@@ -29,14 +28,10 @@ CUT_OFF_HINT = "Something on the way breaks the connection or changes the answer
 
 @dataclass(eq=False)
 class OpenCall:
-    """A call that has reserved budget. `reader` knows what it has used so far; `size` is the request's, in bytes.
-
-    `reads_more`: the provider may add to what it reads, by a search for example.
-    """
+    """A call that has reserved budget. `reader` knows what it has used so far; `size` is the request's, in bytes."""
 
     asked: AskedCall
     size: int
-    reads_more: bool = False
     reader: UsageReader | None = None
 
     def read_usage(self) -> Usage:
@@ -45,8 +40,11 @@ class OpenCall:
         return usage if self.is_credible(usage) else Usage(model=usage.model, invalid=True)
 
     def is_credible(self, usage: Usage) -> bool:
-        """Whether a call can have these figures, with much room: what else is charged instead is an estimate."""
-        most_input = self.size * MAX_TOKENS_PER_BYTE + MAX_ADDED_INPUT + 2 * MAX_INPUT_TOKENS * self.reads_more
+        """Whether any call can have these figures, with much room: what else is charged instead is an estimate.
+
+        The size of the request is no bound of the input: it may name files, images or earlier answers.
+        """
+        most_input = MAX_INPUT_TOKENS * MAX_INPUT_FACTOR
         most_output = self.asked.max_output * MAX_OUTPUT_FACTOR + MAX_ADDED_OUTPUT
         is_possible = usage.input + usage.cache_read + usage.cache_write <= most_input and usage.output <= most_output
         return is_possible and usage.web_search <= MAX_SEARCHES and not usage.invalid

@@ -155,7 +155,7 @@ class ModelHandler:
             api=api,
             asked=body,
             body=prepare_body(route, body, content),
-            open_call=OpenCall(asked, len(body), bool(self._options.web_search or self._options.features)),
+            open_call=OpenCall(asked, len(body)),
             entry=entry,
         )
 
