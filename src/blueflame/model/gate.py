@@ -65,6 +65,11 @@ class Answer:
     payload: Mapping[str, Any] = field(default_factory=dict)  # edited tasks, a raised limit
     by: str = "terminal"
 
+    @property
+    def is_written_in_advance(self) -> bool:
+        """Whether it is an entry of a decisions file, which knows nothing of what happened since."""
+        return self.by.startswith("decisions:")
+
 
 def build_gate_id(kind: GateKind, subject: str, times: int) -> str:
     """`stall-task-001`, and `stall-task-001-2` for the second of its kind about the same subject."""

@@ -427,7 +427,7 @@ class SessionLoop:
                 wrong = answer_error(self.session, name, answer)
                 if not wrong:
                     return [GateAnswered(gate=name, answer=answer)]
-                if answer.by.startswith("decisions:"):
+                if answer.is_written_in_advance:
                     raise NoAnswer(f"the decisions file does not answer gate {gate.id}: {wrong}")
         return []
 

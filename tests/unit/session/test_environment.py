@@ -46,13 +46,14 @@ class Hindered(Outcomes):
 
     failing: Counter[str] = Counter()
     choice: str = "retry"
+    by: str = "terminal"
 
     def find_problem(self, act: str, times: int) -> str:
         return "cannot write it: No space left on device" if times < self.failing[act] else ""
 
     def answer(self, gate: Gate, session: Session) -> Answer | None:
         if gate.kind is GateKind.ENVIRONMENT:
-            return Answer(choice=self.choice) if self.choice else None
+            return Answer(choice=self.choice, by=self.by) if self.choice else None
         return super().answer(gate, session)
 
 
@@ -90,6 +91,18 @@ def test_the_waits_double() -> None:
     failed = [(entry.at, entry.event) for entry in world.journal if isinstance(entry.event, EnvironmentFailed)]
     waits = [event.until - at for at, event in failed]
     assert waits == pytest.approx([waits[0] * 2**n for n in range(4)])
+
+
+@pytest.mark.parametrize(("by", "shortened"), [("terminal", True), ("decisions:environment[0]", False)])
+def test_only_a_person_shortens_the_wait(by: str, shortened: bool) -> None:
+    """An entry with `repeat: true` would try again and again without a pause."""
+    outcomes = hindered("landing of cs-001", times=ASK_AFTER + 2)
+    outcomes.by = by
+    world = reported(outcomes)
+    failed = [entry.event.until for entry in world.journal if isinstance(entry.event, EnvironmentFailed)]
+    tried = [entry.at for entry in world.journal if isinstance(entry.event, EnvironmentRetried)]
+    assert any(at < until for at, until in zip(tried, failed, strict=True)) is shortened
+    assert world.session.outcome == "completed"
 
 
 def test_a_person_is_asked_once_for_all_acts_and_not_any_more_when_they_succeed() -> None:

@@ -203,7 +203,8 @@ def _try_model_now(session: Session, gate: Gate, answer: Answer, now: float) -> 
 
 
 def _try_environment_now(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    return retry_all(session, answer.by)
+    """An entry of a decisions file does not shorten the waits: with `repeat` it would be tried without any pause."""
+    return iter(()) if answer.is_written_in_advance else retry_all(session, answer.by)
 
 
 def _change_nothing(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
