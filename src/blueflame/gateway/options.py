@@ -151,7 +151,7 @@ def list_allowed_ports(rules: tuple[AllowRule, ...], host: str) -> list[int]:
 
 MODEL_KEYS = (
     *("runtime", "token", "apis", "budgets", "warn", "prices", "fallback", "rate_limit_wait", "outage_wait"),
-    *("shared", "record", "replay", "key", "places", "web_search", "models", "features"),
+    *("shared", "record", "replay", "key", "places", "web_search", "models", "features", "silence"),
 )
 APIS = ("anthropic", "openai", "gemini")
 AUTHS = ("x-api-key", "bearer", "oauth", "x-goog-api-key", "none")
@@ -224,7 +224,7 @@ class BudgetLimit:
 class ModelOptions:
     __slots__ = (
         *("apis", "budgets", "fallback", "features", "key", "models", "outage_wait", "places", "prices"),
-        *("rate_limit_wait", "record", "replay", "shared", "token", "warn", "web_search"),
+        *("rate_limit_wait", "record", "replay", "shared", "silence", "token", "warn", "web_search"),
     )
 
     def __init__(self, read: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
@@ -244,6 +244,7 @@ class ModelOptions:
         self.fallback = _read_price_row(read.get("fallback"), "gateway: model: fallback")
         self.rate_limit_wait = _read_seconds(read.get("rate_limit_wait"), "gateway: model: rate_limit_wait")
         self.outage_wait = _read_seconds(read.get("outage_wait"), "gateway: model: outage_wait")
+        self.silence = _read_seconds(read.get("silence", 0), "gateway: model: silence")  # 0: no limit of its own
         self.shared = _read_path(read, "shared")
         self.key = read_string(read.get("key", ""), "gateway: model: key")
         self.places = _read_placeholders(read.get("places", {}))

@@ -38,7 +38,9 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 @contextmanager
-def start_fast_gateway(folder: Path, url: str, *, idle: float = 600.0, **more: object) -> Iterator[int]:
+def start_fast_gateway(
+    folder: Path, url: str, *, idle: float = 600.0, warden: socket.socket | None = None, **more: object
+) -> Iterator[int]:
     """Run a gateway in this process that pings after a tenth of a second. Yields its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     loop = asyncio.new_event_loop()
@@ -52,7 +54,7 @@ def start_fast_gateway(folder: Path, url: str, *, idle: float = 600.0, **more: o
             options.model,
             usage_log,
             str(folder),
-            StatusReporter(None),
+            StatusReporter(warden),
             timeouts=GatewayTimeouts(idle=idle),
             wait_times=FAST_PINGS,
         )
@@ -154,9 +156,12 @@ def test_an_exceeded_wait_after_pings_is_an_event_too(tmp_path: Path) -> None:
 def test_an_agent_that_does_not_read_is_charged_as_one_that_hung_up(tmp_path: Path, *, reads: bool, most: bool) -> None:
     """Else it would get what was sent so far for less than the provider may charge."""
     start, text, *_ = build_message_events()
+    ours, theirs = socket.socketpair()
     with (
+        ours,
+        theirs,
         start_provider(stream_events([start, *[text * 1000] * (1 if reads else 400), Event()])) as provider,
-        start_fast_gateway(tmp_path, provider.url, idle=0.5) as port,
+        start_fast_gateway(tmp_path, provider.url, idle=0.5, warden=theirs, silence=0.1) as port,
         socket.create_connection(("127.0.0.1", port), timeout=20) as agent,
     ):
         body = json.dumps(STREAM).encode()
@@ -165,7 +170,10 @@ def test_an_agent_that_does_not_read_is_charged_as_one_that_hung_up(tmp_path: Pa
         while reads and _receive(agent):
             pass
         wait_until(lambda: lines(tmp_path), "the call is settled")
+        theirs.sendall(b"end\n")
+        reported = [line.split()[0] for line in ours.recv(1 << 16).splitlines()]
 
+    assert (b"parked" in reported) is reads, "only a silence of the provider stops the clocks"
     (line,) = lines(tmp_path)
     assert (line["complete"], line["output"] == 128_000) == (False, most)
 

@@ -24,6 +24,7 @@ from support.model_providers import (
     build_error,
     build_message,
     build_message_events,
+    never_answer,
     start_provider,
     stream_events,
     wait_then,
@@ -181,6 +182,17 @@ def test_an_agent_whose_model_is_away_for_too_long_ends_as_an_outage(state: Path
         ended = run(state, order(state, far.url, "call", outage_wait=0.0))
 
     assert (ended.reason, ended.detail) == (ExitReason.OUTAGE, "503: Down.")
+
+
+@pytest.mark.parametrize(("timeout", "silence"), [(2.0, 0.0), (0.0, 2.0)])
+def test_the_silence_of_a_provider_is_not_the_agents(state: Path, timeout: float, silence: float) -> None:
+    """Whatever limit of the attempt is shorter than the usual minute and a half."""
+    with start_provider(never_answer) as far:
+        given = order(state, far.url, "call", silence=0.3, outage_wait=1.5)
+        ended = run(state, replace(given, timeout=timeout, silence=silence))
+
+    assert (ended.reason, ended.cause) == (ExitReason.OUTAGE, "network")
+    assert ended.detail == "127.0.0.1 has sent nothing for 0.3 seconds"
 
 
 def test_its_clocks_stand_still_while_it_waits_for_its_model(state: Path) -> None:

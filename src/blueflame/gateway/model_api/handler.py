@@ -229,23 +229,30 @@ class ModelHandler:
 
     @asynccontextmanager
     async def _watch_silence(self, call: ProviderCall, agent: AgentConnection) -> AsyncIterator[None]:
-        """Report a provider that sends nothing of a stream for long: the agent waits for it meanwhile."""
-        watching = asyncio.ensure_future(self._report_silence(call, agent)) if call.streams else None
+        """Report a provider that sends nothing for long: the agent waits for it meanwhile."""
+        limit = self._find_silence_limit(call)
+        watching = asyncio.ensure_future(self._report_silence(call, agent, limit)) if limit else None
         try:
             yield
         finally:
             if watching is not None:
                 watching.cancel()
 
-    async def _report_silence(self, call: ProviderCall, agent: AgentConnection) -> None:
-        limit, seen, since = self._wait_times.silence, agent.down, time.monotonic()
+    def _find_silence_limit(self, call: ProviderCall) -> float:
+        """0: none. An answer that is not streamed is silent until its end: only the attempt's own limits count then."""
+        own, usual = self._options.silence, self._wait_times.silence
+        return min(own or usual, usual) if call.streams else own * bool(call.wire)
+
+    async def _report_silence(self, call: ProviderCall, agent: AgentConnection, limit: float) -> None:
+        seen, since = agent.down, time.monotonic()
         failure = ProviderFailure(NETWORK, f"{call.api.upstream.host} has sent nothing for {limit:g} seconds")
         while True:
             await asyncio.sleep(limit / 6)
-            if agent.down == seen and time.monotonic() - since >= limit:
+            is_silent = agent.down == seen and not agent.is_blocked  # the agent's own silence is none of the provider
+            if is_silent and time.monotonic() - since >= limit:
                 call.broken = failure.reason
                 self._rate_limit.report_silence(call.wait, failure)
-            elif agent.down != seen:
+            elif not is_silent:
                 seen, since = agent.down, time.monotonic()
                 if call.broken:
                     call.broken = ""

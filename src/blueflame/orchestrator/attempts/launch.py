@@ -73,6 +73,7 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     limits = context.settings.limits
     # the warden ends silent agents only where limits.on_stall says so; else monitors/stalls reports them
     ends_silent = limits.on_stall == KILL and not brief.interactive
+    timeout = attempt.timeout if timed_as_planned else session.limits.get_timeout(attempt.role)
     launch = context.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
     access = None
     if launch.apis:
@@ -87,6 +88,7 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
             places=places,
             web_search=web_search,
             model=brief.model,
+            silence=compute_silence(timeout, limits.stall_timeout if limits.on_stall != "warn" else 0.0),
         )
     variables = build_worktree_variables(
         root=context.repo.root,
@@ -111,11 +113,17 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
         cwd=str(checkout),
         prompt=launch.stdin,
         setup=_build_setup(context) if attempt.duty in COMMITTING else (),
-        timeout=attempt.timeout if timed_as_planned else session.limits.get_timeout(attempt.role),
+        timeout=timeout,
         silence=limits.stall_timeout if ends_silent else 0.0,
         grace=limits.kill_grace,
         secrets=access.secrets if access else {},
     )
+
+
+def compute_silence(timeout: float, stall_timeout: float) -> float:
+    """Compute after how many seconds a provider's silence is its own and no longer the agent's: before it would be used
+    against the agent, by its time limit or as a stall. 0: neither is limited."""
+    return min((part for part in (timeout / 4, stall_timeout / 2) if part), default=0.0)
 
 
 def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:

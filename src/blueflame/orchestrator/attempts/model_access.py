@@ -50,6 +50,7 @@ def build_model_access(
     places: Mapping[str, str],
     web_search: bool,
     model: str,
+    silence: float,
 ) -> ModelAccess:
     """Raise Refused when no credential is found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices
@@ -68,6 +69,7 @@ def build_model_access(
         "fallback": asdict(build_fallback_row(prices)),
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
+        "silence": silence,
         "shared": str(find_shared_wait(context, attempt.runtime)),
         "record": str(context.cassette.record or ""),
         "replay": str(context.cassette.replay or ""),
