@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +29,7 @@ MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
+MAX_ALTERNATES = 100
 WITHOUT_INDEXES = ("-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false")
 CHECKED_ANCESTORS = 100  # more than agents look at
 READ_TIMEOUT = 1800.0  # a very large tree on a slow disk
@@ -73,6 +74,28 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
         detached=head.code == 0 and head.out.strip() == "HEAD",
         submodules=_list_submodules(root, base_sha),
     )
+
+
+def list_object_folders(objects: Path) -> Iterator[str]:
+    """List a folder of git objects and, in git's order, those that it borrows from."""
+    waiting = [os.path.normpath(objects)]
+    seen: set[str] = set()
+    while waiting and len(seen) < MAX_ALTERNATES:
+        name = waiting.pop(0)
+        if name in seen or not Path(name, "pack").is_dir():
+            continue
+        seen.add(name)
+        yield name
+        waiting += _read_alternates(Path(name))
+
+
+def _read_alternates(objects: Path) -> list[str]:
+    try:
+        lines = (objects / "info" / "alternates").read_bytes().split(b"\n")
+    except OSError:
+        return []
+    names = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+    return [os.path.normpath(objects / name) for name in names]
 
 
 def find_dirty_paths(

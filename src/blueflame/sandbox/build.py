@@ -23,7 +23,7 @@ from blueflame.model.sandbox import (
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import arrange_mounts, find_nearest_mount, is_below
 from blueflame.sandbox.environment import build_inner_environment
-from blueflame.sandbox.extra_mounts import check_worktree, list_configured_mounts, list_object_folders
+from blueflame.sandbox.extra_mounts import check_worktree, list_configured_mounts, list_object_mounts
 from blueflame.sandbox.prepare import IS_MACOS
 from blueflame.sandbox.root_fs import list_system_mounts
 from blueflame.sandbox.toolchains import Toolchains
@@ -175,7 +175,7 @@ def _list_mounts(
     for place in (TMP, "/var/tmp"):  # noqa: S108 - inside
         yield Mount(kind=MountKind.RW, source=str(folder / "tmp"), target=place, why="private temporary files")
     yield from site.tools.mounts
-    for objects, target in list_object_folders(site.objects):
+    for objects, target in list_object_mounts(site.objects):
         yield Mount(kind=MountKind.RO, source=objects, target=target, why="the repository's history")
     if site.repo_root is not None and not is_below(str(site.repo_root), str(worktree)):
         yield from _list_editable_mounts(site.tools, site.repo_root, inside)

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from blueflame.git.repository import list_object_folders
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import Mount, MountKind
 from blueflame.model.settings.permissions import SandboxSettings
@@ -18,7 +19,6 @@ from blueflame.system.layout import STATE_FOLDER, find_person_state
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
 SYSTEM_FOLDERS = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL_FOLDERS)
 OBJECT_FOLDER = re.compile(r"[0-9a-f]{2}|pack|info|tmp_.*|.*\.lock")
-MAX_ALTERNATES = 100
 
 
 def check_worktree(worktree: Path, home: Path) -> None:
@@ -105,35 +105,19 @@ def _is_special_file(path: str) -> bool:
     return not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))
 
 
-def list_object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
+def list_object_mounts(objects: Path | None) -> Iterator[tuple[str, str]]:
     """List a repository's object folder and its alternates: real path and name."""
-    waiting = [] if objects is None else [os.path.normpath(objects)]
-    seen: set[str] = set()
-    while waiting and len(seen) < MAX_ALTERNATES:
-        name = waiting.pop(0)
-        if name in seen or not Path(name, "pack").is_dir():
-            continue
+    for name in () if objects is None else list_object_folders(objects):
         if not _is_object_folder(Path(name)):
             raise Refused(
                 f"{name} cannot be shown to agents: an alternates file of {objects} names it as a folder of git "
                 "objects, and it holds other files, too. Move the objects to a folder of their own"
             )
-        seen.add(name)
         real = os.path.realpath(name)
         for target in dict.fromkeys((name, real)):
             yield real, target
-        waiting += _read_alternates(Path(name))
 
 
 def _is_object_folder(path: Path) -> bool:
     """An alternates file can name any folder, and all of it is shown."""
     return path.name == "objects" or all(OBJECT_FOLDER.fullmatch(each.name) for each in path.iterdir())
-
-
-def _read_alternates(objects: Path) -> list[str]:
-    try:
-        lines = (objects / "info" / "alternates").read_bytes().split(b"\n")
-    except OSError:
-        return []
-    names = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
-    return [os.path.normpath(objects / name) for name in names]
