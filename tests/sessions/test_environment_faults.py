@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shlex
 import shutil
@@ -269,6 +270,25 @@ def test_an_agent_whose_git_fails_by_a_damaged_object_is_not_blamed(stage: Stage
     resumed = stage.resume()
     assert resumed.session.outcome == "completed"
     assert resumed.session.tasks["task-001"].retries == 0
+
+
+OWN_OBJECT = hashlib.sha1(b"blob 4\0one\n", usedforsecurity=False).hexdigest()
+
+
+@pytest.mark.parametrize("place", ["index", f"objects/{OWN_OBJECT[:2]}/{OWN_OBJECT[2:]}"], ids=["its git", "our fetch"])
+def test_an_agent_whose_own_checkout_is_damaged_is_not_blamed(stage: Stage, place: str) -> None:
+    damage = f"python3 -c \"import os; os.chmod('.git/{place}', 0o644); open('.git/{place}', 'w').write('?')\""
+    begun = [] if place == "index" else writes("src/1.txt", "one")
+    ways = [*begun, {"run": damage}, *([] if begun else [{"run": "git status"}])]
+    stage.play(task(1), workers={1: {"1": ways, "*": writes("src/1.txt", "one")}})
+
+    result = stage.run()
+
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.ENVIRONMENT, Ending.PASSED]
+    (problem,) = result.of(EnvironmentFailed)
+    assert (problem.cause, problem.reason.startswith("the checkout ")) == ("damage", True)
+    assert result.session.tasks["task-001"].retries == 0
+    assert result.session.outcome == "completed"
 
 
 def test_a_result_that_damage_hides_is_read_after_the_repair(stage: Stage) -> None:

@@ -12,7 +12,6 @@ import blueflame
 from blueflame.git.command import (
     AGENT_DOMAIN,
     OBJECT_ID,
-    RESTORE_OBJECTS,
     build_git_error,
     find_fix,
     read_git_version,
@@ -30,9 +29,6 @@ EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
 MAX_ALTERNATES = 100
-WITHOUT_INDEXES = ("-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false")
-CHECKED_ANCESTORS = 100  # more than agents look at
-READ_TIMEOUT = 1800.0  # a very large tree on a slow disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,23 +194,6 @@ def is_usable(repo: Repository, *, ref: str) -> bool:
     except (WorldError, OSError):
         return False
     return True
-
-
-def find_damage(repo: Repository, shas: Iterable[str]) -> str:
-    """Why git cannot read these commits with their files, or a ref, or the newest commits, and the fix; "" if it can.
-
-    Every object is read: git also lists one whose content is damaged. It costs less than a checkout.
-    Indexes that git can do without are not used.
-    """
-    commits = tuple(shas)
-    newest = (f"--max-count={CHECKED_ANCESTORS}", "--exclude=refs/blueflame/*", "--all")
-    for walk in (("--no-walk", "--objects", "--verify-objects"), newest):
-        args = (*WITHOUT_INDEXES, "rev-list", "--quiet", *walk, *commits, "--")
-        done = try_git(repo.root, *args, timeout=READ_TIMEOUT)
-        if done.code or "hash mismatch" in done.err:  # of a file, which is no failure for rev-list
-            said = "; ".join(done.err.splitlines()) or f"exit code {done.code}"
-            return f"the repository {repo.root} is damaged: {said}; {find_fix(said, repo.root) or RESTORE_OBJECTS}"
-    return ""
 
 
 @remember_answers(256)

@@ -32,7 +32,7 @@ CAUSES = (
     ("setup", re.compile(r"^the setup failed")),
     ("program", re.compile(r"^its program (ended before it asked|crashed)")),
     ("remote", re.compile(r"^no pull request could be opened")),
-    ("damage", re.compile(r"^the repository .* is damaged: ")),
+    ("damage", re.compile(r"^the (repository|checkout) .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
     ("dirty", re.compile(r"^your checkout of \S+ is not clean")),
     (
@@ -70,7 +70,7 @@ CAUSE_WORDS = {
     "setup": "the setup commands fail",
     "program": "the agent's program does not work",
     "remote": "the remote or its forge fails",
-    "damage": "objects of the repository are damaged or missing",
+    "damage": "objects of git are damaged or missing",
     "under_way": "a merge, rebase or the like is under way in your checkout",
     "dirty": "your checkout has changes that are not committed, or files in the way",
     "disk": "the disk is full",

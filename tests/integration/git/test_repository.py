@@ -17,7 +17,6 @@ from blueflame.git.repository import (
     Repository,
     exclude_from_status,
     find_branch_head,
-    find_damage,
     find_dirty_paths,
     is_ancestor,
     list_tags,
@@ -33,67 +32,6 @@ Git = Callable[..., str]
 
 def opened(path: Path) -> Repository:
     return open_repository(path, base_branch="main")
-
-
-# --- damage
-
-
-def locate_object(repo: Path, sha: str) -> Path:
-    return repo / ".git" / "objects" / sha[:2] / sha[2:]
-
-
-@pytest.mark.parametrize("name", ["main", "main~1", "main^{tree}", "main:src", "main:README.md"])
-def test_a_damaged_object_is_named_with_the_fix(repo: Path, git: Git, name: str) -> None:
-    git(repo, "commit", "-q", "--allow-empty", "-m", "second")
-    ours, sha = opened(repo), git(repo, "rev-parse", name).strip()
-    place = locate_object(repo, sha)
-    content = place.read_bytes()
-    assert find_damage(ours, (ours.base_sha,)) == ""
-    place.unlink()
-    for damaged in (None, b"", content[: len(content) // 2], content[:-8]):
-        if damaged is not None:
-            place.write_bytes(damaged)
-        words = find_damage(ours, (ours.base_sha,))
-        assert sha in words
-        assert words.startswith(f"the repository {repo} is damaged: ")
-        assert words.endswith("run 'git fsck', and fetch or restore the objects that it names")
-    place.write_bytes(content)
-    assert find_damage(ours, (ours.base_sha,)) == ""
-
-
-def test_a_ref_that_is_empty_is_named(repo: Path) -> None:
-    ours = opened(repo)
-    (repo / ".git" / "refs" / "heads" / "main").write_text("")
-    assert "refs/heads/main" in find_damage(ours, (ours.base_sha,))
-
-
-def test_damage_of_packs_and_of_a_borrowed_store_is_found(repo: Path, tmp_path: Path, git: Git) -> None:
-    git(repo, "repack", "-adq")
-    ours = opened(repo)
-    (pack,) = (repo / ".git" / "objects" / "pack").glob("*.pack")
-    index = pack.with_suffix(".idx")
-    for part in (pack, index):
-        content = part.read_bytes()
-        for damaged in (b"", content[: len(content) // 2]):
-            part.chmod(0o644)
-            part.write_bytes(damaged)
-            assert "is damaged" in find_damage(ours, (ours.base_sha,))
-        part.write_bytes(content)
-    assert find_damage(ours, (ours.base_sha,)) == ""
-    git(tmp_path, "clone", "-q", "--shared", str(repo), "borrower")
-    borrower = opened(tmp_path / "borrower")
-    repo.rename(tmp_path / "moved")
-    assert "is damaged" in find_damage(borrower, (borrower.base_sha,))
-
-
-def test_what_git_can_do_without_is_no_damage(repo: Path, git: Git) -> None:
-    git(repo, "repack", "-adq", "--write-midx")
-    git(repo, "commit-graph", "write")
-    ours = opened(repo)
-    for place in (ours.objects / "info" / "commit-graph", ours.objects / "pack" / "multi-pack-index"):
-        place.chmod(0o644)
-        place.write_bytes(b"")
-    assert find_damage(ours, (ours.base_sha,)) == ""
 
 
 # --- the door itself

@@ -15,9 +15,10 @@ from blueflame.checks.postcheck import check_result, check_subjects, is_worded_w
 from blueflame.documents.hand_offs import parse_hand_off
 from blueflame.git.batch import find_missing_commits
 from blueflame.git.command import build_agent_identity, find_identity
+from blueflame.git.damage import find_damage
 from blueflame.git.filters import find_filtered_paths
 from blueflame.git.rebase import reword_commits
-from blueflame.git.repository import find_damage, is_usable
+from blueflame.git.repository import is_usable
 from blueflame.git.results import (
     CollectedResult,
     NoResult,
@@ -30,6 +31,7 @@ from blueflame.git.results import (
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.trees import list_tree_files
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
+from blueflame.git.untrusted.damage import find_checkout_damage
 from blueflame.git.untrusted.status import parse_status
 from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
@@ -109,6 +111,8 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
         raise error
     if damage := find_damage(context.repo, (finished.base,)):
         raise GitFailed(damage) from error
+    if damage := find_checkout_damage(checkout, finished.base):
+        return AttemptOutcome(ending=Ending.ENVIRONMENT, notes=damage, base=finished.base)
     return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
 
 

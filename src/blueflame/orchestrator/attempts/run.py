@@ -14,11 +14,12 @@ from blueflame.agents.runtime import AgentOutput, ResumingRuntime
 from blueflame.agents.structured_output import parse_object
 from blueflame.git.batch import find_ref
 from blueflame.git.checkouts import make_checkout
+from blueflame.git.damage import find_damage
 from blueflame.git.merge import MergeConflict
-from blueflame.git.repository import find_damage
 from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.git.tripwire import REPOSITORY_TOUCHED
+from blueflame.git.untrusted.damage import find_checkout_damage
 from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
     COMMITTING,
@@ -365,12 +366,13 @@ def _is_rejection(event: Event) -> bool:
 
 
 def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> str:
-    """Why no agent could have done better: a full disk, or damaged objects that its git borrows from our repository."""
+    """Why no agent could have done better: a full disk, or damaged objects of our repository or of its checkout."""
     if _was_disk_full(context, finished.outcome):
         return f"the disk is full under {context.paths.worktrees}: free some space"
     earlier = finished.attempt.continues
     commits = (finished.base, *((earlier.tip, earlier.unfinished) if earlier is not None else ()))
-    return find_damage(context.repo, filter(None, commits))
+    checkout = context.paths.checkout(finished.attempt.agent_id)
+    return find_damage(context.repo, filter(None, commits)) or find_checkout_damage(checkout, finished.base)
 
 
 def _was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
