@@ -248,7 +248,9 @@ class ModelHandler:
         failure = ProviderFailure(NETWORK, f"{call.api.upstream.host} has sent nothing for {limit:g} seconds")
         while True:
             await asyncio.sleep(limit / 6)
-            is_silent = agent.down == seen and not agent.is_blocked  # the agent's own silence is none of the provider
+            is_silent = (
+                agent.down == seen and not agent.is_blocked
+            )  # an agent that does not read
             if is_silent and time.monotonic() - since >= limit:
                 call.broken = failure.reason
                 self._rate_limit.report_silence(call.wait, failure)
