@@ -248,9 +248,7 @@ class ModelHandler:
         failure = ProviderFailure(NETWORK, f"{call.api.upstream.host} has sent nothing for {limit:g} seconds")
         while True:
             await asyncio.sleep(limit / 6)
-            is_silent = (
-                agent.down == seen and not agent.is_blocked
-            )  # an agent that does not read
+            is_silent = agent.down == seen and not agent.is_blocked  # an agent that does not read
             if is_silent and time.monotonic() - since >= limit:
                 call.broken = failure.reason
                 self._rate_limit.report_silence(call.wait, failure)
