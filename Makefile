@@ -10,6 +10,7 @@ TORTURED := benchmarks/results/torture$(SEED).json
 # four times the cores of CI: many tests wait for processes
 WORKERS ?= 8
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
+COLLECTED := .hypothesis/constants
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
@@ -22,7 +23,7 @@ quick: ARGS += --hypothesis-profile=quick
 quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests
 
 test:  ## everything CI runs, in the order that fails fastest; sets itself up
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs build  # types alone has one core
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs build $(COLLECTED)  # types alone has one core
 	@$(MAKE) --no-print-directory tests
 
 full: test escape contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
@@ -61,6 +62,9 @@ docs-write: setup  ## write the generated pages
 
 picture: sandbox  ## run the demo and draw it for the README
 	$(BIN)/python scripts/picture.py
+
+$(COLLECTED): | setup  # in a new clone each worker would compile all tests, and read all sources for Hypothesis
+	@found=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$found"; exit 1; }
 
 unit: setup
 	$(PYTEST) -n 2 tests/unit $(ARGS)  # these do not wait
