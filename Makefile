@@ -26,6 +26,8 @@ test:  ## everything CI runs, in the order that fails fastest; sets itself up
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs build $(COLLECTED)  # types alone has one core
 	@$(MAKE) --no-print-directory tests
 
+full: export ARGS += --hypothesis-profile=full
+full: export ARGS += --hypothesis-profile=full
 full: test escape contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
 
 setup:  ## make .venv with all that development needs

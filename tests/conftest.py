@@ -28,8 +28,9 @@ from support.warden_forks import WardenForks, start_warden_forks
 examine_guards = doctor._examine_guards
 
 # no assertions about time: a busy machine is not a failure
-settings.register_profile("blueflame", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("blueflame"), max_examples=20)  # make quick; make test has 100
+settings.register_profile("blueflame", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
+settings.register_profile("quick", settings.get_profile("blueflame"), max_examples=20)  # make quick
+settings.register_profile("full", settings.get_profile("blueflame"), max_examples=200)  # make full
 settings.load_profile("blueflame")
 
 
