@@ -432,6 +432,19 @@ def test_checks_whose_program_vanished_blame_no_task(
     check_finished(stage, attempts=2)
 
 
+def test_checks_whose_program_vanished_before_any_check_ran_are_not_red_before(stage: Stage, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    stage.reconfigure(validation={"validator_diagnostics": {"enabled": True, "commands": [str(tool)]}})
+    stage.play(task(1))
+
+    result = stage.run(STOP)
+
+    check_hindered(result, "programs of checks cannot be started, on the base either")
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    tool.chmod(0o755)
+    check_finished(stage, attempts=1)
+
+
 @pytest.mark.parametrize("works_at_first", [False, True], ids=["from the start", "when work is checked"])
 def test_a_setup_that_fails_blames_no_task(stage: Stage, tmp_path: Path, works_at_first: bool) -> None:
     online = tmp_path / "online"

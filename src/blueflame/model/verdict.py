@@ -65,6 +65,11 @@ class Check:
         return self.exit_code == 0 and not self.timed_out
 
     @property
+    def cannot_start(self) -> bool:
+        """Whether the shell could not find its program, or not execute it."""
+        return self.exit_code in (126, 127) and not self.timed_out
+
+    @property
     def is_acceptable(self) -> bool:
         """Whether the result is not to blame: it passed, or it is as red as the base was before."""
         return self.passed or self.red_before

@@ -54,6 +54,10 @@ class BaselineFile:
         entries = [entry for name, entry in self._read().items() if name.startswith(f"{commands}:")]
         return tuple(_parse_checks(entry) for entry in entries)
 
+    def list_missing(self, commands: str) -> frozenset[str]:
+        """The checks whose program was missing when a person tried them: sessions do not keep such results."""
+        return frozenset(check.name for ended in self.list_for(commands) for check in ended if check.cannot_start)
+
     def save(self, key: BaselineKey, checks: Sequence[Check], lines: Sequence[str]) -> None:
         """Keep the result of these lines. A run that ended in setup is not kept: it may be the network."""
         if tuple(check.name for check in checks) != tuple(lines):

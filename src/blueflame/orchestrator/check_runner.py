@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from blueflame.checks.failed_tests import compare_with_base, find_broken_on_base, is_as_red
@@ -66,6 +66,20 @@ async def confirm_blame(checks: Checks, on_base: Checks, run_on_base: Callable[[
     return tuple(
         replace(check, red_before=check.red_before or is_as_red(check, there.get(check.name))) for check in checks
     )
+
+
+def require_programs(checks: Checks, missing: Collection[str]) -> None:
+    """Raise WorldError if a check is excused only because its program is missing on the base, too.
+
+    Where a person has seen that, in a trial on the base, its name is among the `missing`.
+    """
+    found = [check for check in checks if check.red_before and check.cannot_start and check.name not in missing]
+    if found:
+        shown = ", ".join(f"`{check.name}` (exit {check.exit_code})" for check in found)
+        fix = "install them or make them executable; if they belong to work to come, run 'blueflame doctor --try'"
+        raise WorldError(
+            f"programs of checks cannot be started, on the base either: {shown}; {fix}\n{found[0].output[-1000:]}"
+        )
 
 
 def _mark_flaky(first: Checks, second: Checks) -> Checks:

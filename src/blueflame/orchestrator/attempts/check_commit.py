@@ -21,7 +21,7 @@ from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_i
 from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed, require_programs
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import ReportCheck, run_check, run_checks
@@ -70,6 +70,7 @@ async def run_diagnostics(
             if list_blamed(checks) and (known or not on_base):  # without any, the setup failed there
                 recheck = partial(recheck_base, context, session, result.base, effect.sha, tries)
                 checks = await confirm_blame(checks, on_base, recheck)
+            require_programs(checks, context.baseline.list_missing(digest_commands(context.settings)))
         except ChecksStopped:
             return []
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
@@ -130,11 +131,17 @@ async def check_base(context: SessionContext, session: Session, base: str) -> tu
                 return None
             finally:
                 await _release_earlier(context)  # other tasks use the same name
-            key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
-            await asyncio.to_thread(context.baseline.save, key, known[tree], session.limits.checks)
+            await asyncio.to_thread(keep_base_checks, context, session, tree, known[tree])
     # never a setup command: one that fails is no reason to accept a result that was not checked
     (checks,) = known.values()
     return tuple(check for check in checks if check.name in session.limits.checks)
+
+
+def keep_base_checks(context: SessionContext, session: Session, tree: str, checks: tuple[Check, ...]) -> None:
+    """Keep how the checks ended on a base, unless a program is missing: that may be the machine."""
+    if not any(check.cannot_start for check in checks):
+        key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
+        context.baseline.save(key, checks, session.limits.checks)
 
 
 def find_base_checks(context: SessionContext, session: Session, base: str) -> dict[str, tuple[Check, ...]]:

@@ -33,12 +33,13 @@ from blueflame.orchestrator.attempts.check_commit import (
     check_commit,
     find_base_checks,
     find_tried_checks,
+    keep_base_checks,
     recheck_base,
 )
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.base_branch import read_base
-from blueflame.orchestrator.baseline import BaselineKey, digest_commands
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed
+from blueflame.orchestrator.baseline import digest_commands
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed, require_programs
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merge_queue.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
@@ -61,6 +62,7 @@ class BuildSite:
     mode: str = "merge"
     rules: CommitRules = DEFAULT_RULES
     recheck: Callable[[str, str], Awaitable[tuple[Check, ...] | None]] | None = None  # of a base, for a red commit
+    missing: frozenset[str] = frozenset()  # checks whose program a person knows to be missing
     tried: tuple[Check, ...] = ()  # how the checks ended on the base without its configuration; excuses nothing
 
 
@@ -85,6 +87,7 @@ async def build_changeset(
         mode=context.settings.landing.mode,
         rules=build_commit_rules(context.repo, context.settings),
         recheck=recheck,
+        missing=context.baseline.list_missing(digest_commands(context.settings)),
     )
     base = await asyncio.to_thread(read_base, context.repo, session)
     if isinstance(base, BaseLost):
@@ -95,8 +98,7 @@ async def build_changeset(
     tried = () if known.get(tree) else await asyncio.to_thread(find_tried_checks, context, session, base)
     events = await build_on_base(replace(site, tried=tried), session, changeset.id, base)
     if tree in known and not on_base:  # the next changeset on this base needs no run of its own
-        key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
-        await asyncio.to_thread(context.baseline.save, key, known[tree], session.limits.checks)
+        await asyncio.to_thread(keep_base_checks, context, session, tree, known[tree])
     allow_file = context.settings.validation.secrets.allow_file
     return await asyncio.to_thread(add_hints, context.repo, events, allow_file=allow_file)
 
@@ -124,6 +126,7 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
             checks = compare_with_base(checks, on_base)
             if site.recheck is not None and list_blamed(checks) and (known or not on_base):
                 checks = await confirm_blame(checks, on_base, partial(site.recheck, base, made.commit))
+            require_programs(checks, site.missing)
         if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:
