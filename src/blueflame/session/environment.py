@@ -31,6 +31,7 @@ CAUSES = (
     ("lost", re.compile(r"^its attempts were lost")),
     ("setup", re.compile(r"^the setup failed")),
     ("program", re.compile(r"^its program (ended before it asked|crashed)")),
+    ("missing", re.compile(r"^programs of checks cannot be started")),
     ("remote", re.compile(r"^no pull request could be opened")),
     ("damage", re.compile(r"^the (repository|checkout) .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
@@ -69,6 +70,7 @@ CAUSE_WORDS = {
     "lost": "its attempts are lost again and again",
     "setup": "the setup commands fail",
     "program": "the agent's program does not work",
+    "missing": "programs of checks are missing",
     "remote": "the remote or its forge fails",
     "damage": "objects of git are damaged or missing",
     "under_way": "a merge, rebase or the like is under way in your checkout",
@@ -242,6 +244,12 @@ def has_failed_meanwhile(session: Session, attempt: Attempt) -> bool:
     """Whether we failed at this attempt since it was started; what failed before it was waited for."""
     problem, started_at = session.problems.get(name_attempt_act(attempt)), session.attempts[attempt.id].started_at
     return problem is not None and (started_at is None or problem.until > started_at)
+
+
+def was_limited_meanwhile(session: Session, attempt: Attempt) -> bool:
+    """Whether anything of ours met a limit of the machine since the attempt was started: its programs met it, too."""
+    started_at = session.attempts[attempt.id].started_at or 0.0
+    return any(each.cause == "limit" and each.until > started_at for each in session.problems.values())
 
 
 def count_unstarted(session: Session, attempt: Attempt) -> int:

@@ -8,7 +8,9 @@ import resource
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 from blueflame.model.errors import WorldError
@@ -18,12 +20,15 @@ _Result = TypeVar("_Result")
 SPARE_THREADS = 4  # that libraries start on their own, some of which end the process when they cannot
 START_SECONDS = 60.0
 MIN_ADDRESS_MB = 1400  # below that the parser of shell commands (a Go program) does not start, nor do all our threads
+MIN_PROCESSES = 100  # with fewer left, agents and their hooks cannot start what they need
+FEW_PROCESSES = 10_000  # a higher limit is not looked at: counting takes some milliseconds
 LIMIT_REACHED = "the limit on processes is reached: end some, or raise 'ulimit -u' or the limit of the control group"
 
 
 def open_thread_pool() -> ThreadPoolExecutor:
     """Open a pool whose threads all run; raise WorldError if that many cannot be started."""
     _check_address_space()
+    _check_processes()
     count = min(32, (os.cpu_count() or 1) + 4)
     pool, ready = ThreadPoolExecutor(count), threading.Barrier(count + SPARE_THREADS + 1)
     spares = [threading.Thread(target=_wait_for_all, args=(ready,), daemon=True) for _ in range(SPARE_THREADS)]
@@ -59,6 +64,28 @@ def _check_address_space() -> None:
         fix = f"raise it to {MIN_ADDRESS_MB:,} MB ('ulimit -v {MIN_ADDRESS_MB << 10}') or more"
         state = f"the address space is limited to {limit >> 20:,} MB, which is too little"
         raise WorldError(f"{state}: {fix}, then run 'blueflame resume'")
+
+
+def _check_processes() -> None:
+    """The limit is one of the user, and counts threads; it does not hold for root."""
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if limit == resource.RLIM_INFINITY or limit > FEW_PROCESSES or os.geteuid() == 0:
+        return
+    used = count_threads(os.getuid())
+    if limit - used < MIN_PROCESSES:
+        state = f"the limit of {limit:,} processes leaves room for {max(limit - used, 0):,}, which is too little"
+        fix = f"end some, or raise it ('ulimit -u {used + MIN_PROCESSES}' or more)"
+        raise WorldError(f"{state}: {fix}, then run 'blueflame resume'")
+
+
+def count_threads(user: int) -> int:
+    """Count the threads of a user; a process that ends meanwhile counts nothing."""
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if process.stat().st_uid == user:
+                count += sum(1 for _ in (process / "task").iterdir())
+    return count
 
 
 def _wait_for_all(ready: threading.Barrier) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -61,6 +62,17 @@ def test_too_little_address_space_is_refused_before_a_thread_starts(monkeypatch:
     """Python waits for ever for the start of a thread that had no memory for it."""
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (600 << 20, 600 << 20))
     with pytest.raises(WorldError, match=r"limited to 600 MB.* raise it to 1,400 MB \('ulimit -v 1433600'\)"):
+        open_thread_pool()
+
+
+def test_too_few_processes_are_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = threads.count_threads(os.getuid())
+    assert used >= threading.active_count()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(threads, "count_threads", lambda _user: 30)
+    rlimits = {resource.RLIMIT_NPROC: (100, 100)}
+    monkeypatch.setattr(resource, "getrlimit", lambda what: rlimits.get(what, (resource.RLIM_INFINITY,) * 2))
+    with pytest.raises(WorldError, match=r"100 processes leaves room for 70.*'ulimit -u 130'"):
         open_thread_pool()
 
 

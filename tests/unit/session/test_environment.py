@@ -29,6 +29,7 @@ from blueflame.session.environment import (
     describe_problem,
     has_failed_meanwhile,
     report_problem,
+    was_limited_meanwhile,
 )
 from blueflame.session.missing_work import list_needed_foundations
 from blueflame.session.replay import apply_event, replay
@@ -224,6 +225,17 @@ def test_what_hindered_the_attempt_before_says_nothing_about_the_next_one() -> N
     assert has_failed_meanwhile(session, attempt)
 
 
+def test_a_limit_that_others_meet_holds_for_the_agents_at_work_as_well() -> None:
+    world = reported(Outcomes(task(1)), limits=NO_RETRIES)
+    begun = [each.seq for each in world.journal if isinstance(each.event, AttemptStarted)]
+    session = replay(each for each in world.journal if each.seq <= begun[1])
+    (attempt,) = session.live.values()
+    for reason, limited in (("no space left", False), ("cannot fork", True)):
+        failed = report_problem(session, "worker of task-002", reason, session.last_at)
+        apply_event(session, JournalEntry(session.seq + 1, session.last_at, failed))
+        assert was_limited_meanwhile(session, attempt) is limited, reason
+
+
 def test_the_failure_of_an_act_that_is_not_needed_any_more_is_forgotten() -> None:
     outcomes = hindered("checks of task-001", times=50, choice="")
     world = Simulation(outcomes, [build_opening()])
@@ -277,6 +289,7 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("cannot run git in /x: Resource temporarily unavailable; the limit on processes is reached", "limit"),
         ("git fetch in /x: fatal: Too many open files; close other programs", "limit"),
         ("git gc in /x: error: Input/output error; check the disk", "io"),
+        ("programs of checks cannot be started, on the base either: `x` (exit 126)\nPermission denied", "missing"),
         ("a rebase of main is under way (/x/.git/rebase-merge); finish or abort it first", "under_way"),
         ("cannot prepare the sandbox in /x: odd", "sandbox"),
         ("git cat-file in /x: bad object", "git"),

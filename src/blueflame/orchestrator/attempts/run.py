@@ -63,7 +63,7 @@ from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.clarifications import count_questions_left, parse_question
 from blueflame.session.effects import AttendAttempt, CancelAttempt
-from blueflame.session.environment import has_failed_meanwhile, may_blame_setup
+from blueflame.session.environment import has_failed_meanwhile, may_blame_setup, was_limited_meanwhile
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
@@ -348,6 +348,8 @@ def _find_interference(
     refused = finished.outcome.refused_forks
     if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
         return f"{refused} processes could not be started while it ran: {LIMIT_REACHED}"
+    if ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED) and was_limited_meanwhile(session, attempt):
+        return f"processes of ours could not be started while it ran: {LIMIT_REACHED}"
     hindrance = finished.outcome.watch.get("hindrance")
     if hindrance and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
         return f"{hindrance}, so its failure says nothing about it"
