@@ -271,6 +271,20 @@ def test_an_agent_that_the_journal_does_not_know_is_ended(stage: Stage, tmp_path
     assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.PASSED, Ending.PASSED]
 
 
+def test_copies_of_attempts_and_those_set_aside_before_do_not_end_a_resume(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)), workers={1: [{"sleep": 1000}]})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    running.kill()
+    (folder,) = stage.root.glob(".blueflame/attempts/*worker.1")
+    for end in (" (conflicted copy)", "~1", ".old"):
+        shutil.copytree(folder, folder.with_name(f"{folder.name}{end}"))
+    _end(stage, folder.name)
+    stage.play(planner=plan_of(task(1)))
+
+    assert stage.resume().session.outcome == "completed"
+
+
 @pytest.mark.parametrize("since", ["ChangesetsFormed", "ChangesetBuilt"])
 def test_a_landing_that_the_journal_does_not_know_is_not_repeated(stage: Stage, since: str) -> None:
     stage.play(task(1), task(2, cohesion_group="other"))

@@ -10,6 +10,7 @@ from hashlib import sha256
 TASK_ID = re.compile(r"task-[0-9]{1,9}")
 SESSION_ID = re.compile(r"ses-[0-9]{8}-[0-9]{6}(-[0-9]+)?")
 ROLE_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+ATTEMPT_ID = re.compile(r"ses-[0-9-]+(\.[a-z0-9-]+){2}\.[0-9]+")
 
 
 def is_task_id(text: str) -> bool:

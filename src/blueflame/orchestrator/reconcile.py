@@ -15,7 +15,7 @@ from blueflame.git.results import list_refs, set_ref
 from blueflame.model.attempt import WORKER, Duty
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.errors import JournalError, WorldError
-from blueflame.model.ids import build_agent_id, build_attempt_id, build_attempt_ref
+from blueflame.model.ids import ATTEMPT_ID, build_agent_id, build_attempt_id, build_attempt_ref
 from blueflame.orchestrator.attempts.clear import get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import FINGERPRINT_FILE
 from blueflame.orchestrator.context import SessionContext
@@ -57,10 +57,11 @@ async def set_aside_unknown(context: SessionContext, session: Session) -> tuple[
     """Set aside what attempts left that the journal does not know: their ids are used again. Return what they are for.
 
     An attempt is recorded before it starts, so this means that the newest events are gone. The commits stay, under
-    refs/blueflame/lost/.
+    refs/blueflame/lost/. Folders with other names are none of ours, or were set aside before.
     """
     folders = context.paths.attempts.glob(f"{session.id}.*/{FINGERPRINT_FILE}")
-    attempts = sorted({path.parent.name for path in folders} - session.attempts.keys())
+    names = {path.parent.name for path in folders if ATTEMPT_ID.fullmatch(path.parent.name)}
+    attempts = sorted(names - session.attempts.keys())
     for name in attempts:
         await _set_attempt_aside(context, name)
     refs = await asyncio.to_thread(_set_refs_aside, context.repo, session)
