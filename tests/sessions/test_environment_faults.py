@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.agents import hook
 from blueflame.git import command, landing
 from blueflame.git.checkouts import list_checkouts
 from blueflame.model.attempt import PLANNER, Ending
@@ -317,6 +318,32 @@ def test_a_removed_audit_log_loses_the_attempt_and_blames_no_one(stage: Stage) -
     assert endings in ([Ending.LOST, Ending.PASSED], [Ending.PASSED]), "it may have been removed before the first call"
     assert {record.retries for record in result.session.tasks.values()} == {0}
     assert result.session.outcome == "completed"
+
+
+def test_an_agent_whose_hook_was_installed_again_is_not_blamed_and_its_work_not_continued(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "agents"
+    package.mkdir()
+    shutil.copy(hook.find_hook(), package)
+    monkeypatch.setattr(hook, "__file__", str(package / "hook.py"))
+    go = tmp_path / "go"
+    wait = {"run": f"while [ ! -e {shlex.quote(str(go))} ]; do sleep 0.01; done", "rogue": "unasked"}
+    work = writes("src/1.txt", "one")
+    stage.play(task(1), workers={1: {"1": [wait, *work], "*": work}})
+
+    def replace() -> None:
+        package.rename(tmp_path / "aside")
+        shutil.copytree(tmp_path / "aside", package)
+        go.touch()
+
+    result = stage.run(observers=[at(AttemptStarted, replace)])
+
+    endings = [each.ended for each in result.of(AttemptEnded)]
+    assert [each.ending for each in endings] == [Ending.LOST, Ending.PASSED]
+    assert "installed again" in endings[0].notes
+    assert endings[0].tip is None
+    assert result.session.tasks["task-001"].retries == 0
 
 
 def test_a_planner_that_is_lost_has_not_failed(stage: Stage) -> None:

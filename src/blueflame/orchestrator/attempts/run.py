@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
+from blueflame.agents.hook import was_hook_replaced
 from blueflame.agents.runtime import AgentOutput, ResumingRuntime
 from blueflame.agents.structured_output import parse_object
 from blueflame.git.batch import find_ref
@@ -294,6 +295,8 @@ async def _collect_result(
         why = f"the setup failed; repair what it needs, or change worktree.setup: {ended.notes}"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
+        if ended.ending is Ending.UNWATCHED:
+            ended = replace(ended, tip=None, commits=0)  # no one may build on what was not watched
         ended, more = replace(ended, ending=Ending.LOST, notes=why, violations=()), []  # what followed from it is gone
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
@@ -345,6 +348,8 @@ def _find_interference(
     audit = context.paths.audit(attempt.agent_id)
     if ending is Ending.UNWATCHED and not audit.exists():
         return f"{audit} was removed: what it did is unknown"
+    if ending is Ending.UNWATCHED and was_hook_replaced(session.attempts[attempt.id].started_at or 0.0):
+        return "Blue Flame was removed or installed again while it ran, so its calls could not be watched"
     refused = finished.outcome.refused_forks
     if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
         return f"{refused} processes could not be started while it ran: {LIMIT_REACHED}"
