@@ -15,7 +15,8 @@ COMMIT = "\x01"
 
 
 def list_past_commits(root: Path, most: int = MAX_COMMITS) -> tuple[PastCommit, ...]:
-    """Newest first, without merges; none where there is no commit yet, or where git takes too long."""
+    """Newest first, without merges; none where there is no commit yet, or where git takes too long. A commit whose date
+    git cannot read counts as old."""
     args = ("log", "-z", "--no-merges", f"-{most}", "--name-only", f"--format={COMMIT}%H %ct", "HEAD", "--")
     try:
         done = try_git(root, *args, timeout=TIMEOUT)
@@ -28,4 +29,4 @@ def _parse_log(out: str) -> Iterator[PastCommit]:
     for part in out.split(COMMIT)[1:]:
         head, *files = part.split("\0")
         sha, _, at = head.partition(" ")
-        yield PastCommit(sha, float(at), tuple(name.removeprefix("\n") for name in files if name))
+        yield PastCommit(sha, float(at or 0), tuple(name.removeprefix("\n") for name in files if name))

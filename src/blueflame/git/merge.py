@@ -19,6 +19,7 @@ from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 
 MERGE_TIMEOUT = 300.0
+MAX_DATE_DIGITS = 10  # of seconds: until the year 2286
 
 
 class CleanMerge(NamedTuple):
@@ -112,9 +113,15 @@ def join_landed(repo: Repository, base: str, landed: Sequence[str]) -> str:
     heads = drop_contained(repo, [base, *others]) if others else [base]
     if len(heads) == 1 or base not in heads:
         return base
-    when = run_git(repo.root, "log", "-1", "--format=@%ct +0000", base, "--").strip()
-    written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    written = date_like(repo, base)
     return create_commit(repo, find_tree(repo, base), heads, f"{base[:12]} with what has landed in it", written)
+
+
+def date_like(repo: Repository, sha: str) -> dict[str, str]:
+    """The dates of a commit for one that must be the same every time. Some old commits have none that git accepts."""
+    when = run_git(repo.root, "log", "-1", "--format=%ct", sha, "--").strip()
+    when = when if 0 < len(when) <= MAX_DATE_DIGITS else "0"
+    return {"GIT_AUTHOR_DATE": f"@{when} +0000", "GIT_COMMITTER_DATE": f"@{when} +0000"}
 
 
 def merge_heads(

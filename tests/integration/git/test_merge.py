@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from blueflame.git.history import list_past_commits
 from blueflame.git.merge import (
     CleanMerge,
     CombinedCommit,
@@ -14,6 +16,7 @@ from blueflame.git.merge import (
     combine_commits,
     compute_merge,
     create_commit,
+    join_landed,
 )
 from blueflame.git.repository import Repository, is_ancestor, open_repository, read_branch_head
 from blueflame.git.trees import list_tree_files
@@ -160,3 +163,28 @@ def test_foundations_that_do_not_fit_are_a_conflict(ours: Repository, branch: Br
     assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("a",)
     assert (outcome.ours, outcome.theirs) == (left, right)
+
+
+@pytest.mark.parametrize("date", ["", " 123456789012345678901 +0000"], ids=["none", "too large"])
+def test_a_commit_whose_date_git_does_not_accept_is_merged(
+    ours: Repository, branch: Branch, git: Git, date: str
+) -> None:
+    landed = branch(a="1")
+    whole = git(ours.root, "cat-file", "commit", ours.base_sha)
+    committer = next(line for line in whole.splitlines() if line.startswith("committer "))
+    done = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin", "--literally"],
+        cwd=ours.root,
+        input=whole.replace(committer, f"committer bob <b@example.org>{date}"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    base = done.stdout.strip()
+
+    joined = join_landed(ours, base, [landed])
+
+    assert joined == join_landed(ours, base, [landed])
+    assert is_ancestor(ours, landed, joined)
+    git(ours.root, "update-ref", "refs/heads/main", base)
+    assert [commit.sha for commit in list_past_commits(ours.root)] == [base]

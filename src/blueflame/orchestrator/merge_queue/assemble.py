@@ -11,6 +11,7 @@ from blueflame.git.merge import (
     MergeConflict,
     MergedTree,
     create_commit,
+    date_like,
     drop_contained,
     find_tree,
     join_landed,
@@ -81,8 +82,7 @@ def merge_some(inputs: MergeInputs, tasks: Sequence[str]) -> MergeCommit | None:
     folded = _merge_tips(inputs, drop_contained(repo, list_tips(inputs.session, tasks)), name)
     if isinstance(folded, MergeConflict):
         return None
-    when = run_git(repo.root, "log", "-1", "--format=@%ct +0000", inputs.base, "--").strip()
-    written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    written = date_like(repo, inputs.base)
     return MergeCommit(create_commit(repo, folded.tree, (inputs.base,), name, written), folded.tree)
 
 

@@ -15,12 +15,12 @@ from string import Template
 from threading import Lock
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateNotFound
 
 from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
-from blueflame.model.errors import Refused
+from blueflame.model.errors import Refused, WorldError
 from blueflame.model.question import Clarification
 from blueflame.model.schemas import CURATION_SCHEMA, HAND_OFF_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
 from blueflame.model.spend import UNLIMITED, Budget
@@ -238,7 +238,13 @@ def _render_template(template: str, brief: PromptBrief, nonce: str, **more: obje
     if not NONCE.fullmatch(nonce):
         raise Refused(f"the nonce {nonce!r} can be guessed: use secrets.token_hex(16)")
     with _rendering:
-        prompt = _load_templates().get_template(f"{template}.md.j2")
+        try:
+            prompt = _load_templates().get_template(f"{template}.md.j2")
+        except TemplateNotFound as error:
+            fix = "install it again ('blueflame --version' must work), then run 'blueflame resume'"
+            raise WorldError(
+                f"{template}.md.j2 is missing: Blue Flame was removed or changed while it runs; {fix}"
+            ) from error
         return prompt.render(brief=brief, nonce=nonce, data=_build_delimiter(nonce), **more)
 
 
