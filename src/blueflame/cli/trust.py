@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 QUESTION = "Trust them on this machine?"
 
 
-def open_trusted_project(config: Path | None, *, can_ask: bool = True) -> Project:
-    """Open the project for a command that acts: on trusted settings, and on no state that the repository brings."""
+def open_trusted_project(config: Path | None, *, can_ask: bool = True, base: str | None = None) -> Project:
+    """Open the project for a command that acts: on trusted settings, and on no state that the repository brings.
+
+    `base`: the branch to use, if it is another than that of the configuration, which need not exist then.
+    """
     from blueflame.orchestrator.preflight import refuse_foreign_state
     from blueflame.orchestrator.project import open_project
 
     project = open_project(config)
+    project = project if base is None else project.override({"project.base_branch": base})
     ensure_trust(project, can_ask=can_ask)
     refuse_foreign_state(project.repo, project.paths)
     return project

@@ -20,7 +20,7 @@ from blueflame.git.command import (
     split_nul,
     try_git,
 )
-from blueflame.model.errors import BlueFlameError, GitFailed, Refused, WorldError
+from blueflame.model.errors import BlueFlameError, GitFailed, NoBaseBranch, Refused, WorldError
 from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, list_files_below, write_atomically
 
@@ -278,7 +278,7 @@ def _find_base(root: Path, base_branch: str) -> str:
         raise Refused(f"{root} has no branch: its HEAD is detached; make the base branch: git branch {base_branch}")
     if not branches:
         raise Refused(f"{root} has no commits yet; make a first one: git add -A && git commit -m 'begin'")
-    raise Refused(
+    raise NoBaseBranch(
         f"the base branch {base_branch} does not exist in {root}; {_suggest_branch(root, base_branch, branches)}"
     )
 

@@ -53,6 +53,7 @@ class SessionInfo:
     last_at: float
     last_seq: int
     ended: str | None  # the outcome
+    base_branch: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +305,7 @@ class Journal(Database):
             last_at=self._read_time(session, seq),
             last_seq=seq,
             ended=ended,
+            base_branch=opened.base_branch if isinstance(opened, SessionOpened) else "",
         )
 
     def _build_missing_error(self, session: str, seq: int) -> JournalError:

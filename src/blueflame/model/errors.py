@@ -59,6 +59,10 @@ class Refused(BlueFlameError):
     exit_code = ExitCode.REFUSED
 
 
+class NoBaseBranch(Refused):
+    """The base branch does not exist."""
+
+
 class WorldError(BlueFlameError):
     exit_code = ExitCode.WORLD
 

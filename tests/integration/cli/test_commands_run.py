@@ -155,6 +155,17 @@ def test_a_plan_waits_for_resume_and_keeps_the_settings_of_its_command_line(benc
     assert heads[0] != heads[1]
 
 
+def test_a_session_runs_on_the_named_base_where_the_configured_one_does_not_exist(bench: Bench) -> None:
+    run_git(bench.root, "branch", "-m", "main", "ствол")
+    refused = bench.run(verb="plan", workflow="flow")
+    assert (refused.code, "the base branch main does not exist" in refused.err) == (3, True)
+    planned = bench.run("--base", "ствол", verb="plan", workflow="flow")
+    assert planned.code == 0, planned.err
+    resumed = bench("resume", "--decisions-file", bench.file("решения.yaml", YES))
+    assert resumed.code == 0, resumed.err
+    assert "Landed on ствол" in resumed.out
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

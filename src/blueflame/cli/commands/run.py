@@ -16,7 +16,7 @@ from blueflame.cli.options import PATH, foreground_options, session_argument
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
-from blueflame.model.errors import PlanError, Refused, UsageError
+from blueflame.model.errors import NoBaseBranch, PlanError, Refused, UsageError
 from blueflame.model.event import FixRequested, RequestSized
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.house.arrival import IncomingRequest
@@ -82,7 +82,7 @@ def run(
         if dry_run or fresh or allow_dirty or overrides != Overrides() or options.runs_agents:
             raise UsageError("--detach goes with the request, --plan, --tier and --workflow only: leave the rest out")
         return _detach(read_request(text, task, plan), options, tier=tier, workflow=workflow)
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=overrides.base)
     request = read_request(text, task, plan)
     project, sized = _size_request(project, overrides, request, tier=tier, workflow=workflow)
     workflow = sized.triage.workflow if sized else workflow
@@ -160,7 +160,7 @@ def plan(
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.session.state import Phase
 
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=overrides.base)
     request = read_request(text, task, plan)
     project, sized = _size_request(project, overrides, request, workflow=workflow, plans=True)
     print_warnings(project)
@@ -184,7 +184,14 @@ def resume(
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    try:
+        project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    except NoBaseBranch:  # it may have been started with --base
+        with open_journal(open_project(options.config)) as journal:
+            left = journal.find_unfinished()
+        if left is None:
+            raise
+        project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=left.base_branch)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
