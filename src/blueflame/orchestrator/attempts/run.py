@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
-from blueflame.agents.hook import was_hook_replaced
+from blueflame.agents.hook import find_hook
 from blueflame.agents.runtime import AgentOutput, ResumingRuntime
 from blueflame.agents.structured_output import parse_object
 from blueflame.git.batch import find_ref
@@ -348,7 +349,7 @@ def _find_interference(
     audit = context.paths.audit(attempt.agent_id)
     if ending is Ending.UNWATCHED and not audit.exists():
         return f"{audit} was removed: what it did is unknown"
-    if ending is Ending.UNWATCHED and was_hook_replaced(session.attempts[attempt.id].started_at or 0.0):
+    if ending is Ending.UNWATCHED and _was_hook_replaced(session.attempts[attempt.id].started_at or 0.0):
         return "Blue Flame was removed or installed again while it ran, so its calls could not be watched"
     refused = finished.outcome.refused_forks
     if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
@@ -366,6 +367,17 @@ def _find_interference(
     if has_failed_meanwhile(session, attempt):
         return "git or the disk failed when it ended, so its failure says nothing about it"
     return ""
+
+
+def _was_hook_replaced(since: float) -> bool:
+    """Whether the hook is gone, or it or a folder that it is installed in was moved or replaced since then: agents
+    without a sandbox could not ask it meanwhile."""
+    try:
+        path = find_hook()
+        folders = [each for each in path.parents if each.is_relative_to(sys.prefix)] or path.parents[:2]
+        return any(each.stat().st_ctime > since for each in (path, *folders))
+    except (OSError, WorldError):
+        return True
 
 
 def _is_rejection(event: Event) -> bool:
