@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from blueflame.model.attempt import WORKER
 from blueflame.model.task import TaskCommit, TaskState
 from blueflame.model.workflow import Workflow
@@ -24,6 +26,21 @@ def test_the_later_of_two_with_overlapping_locks_starts_from_the_earlier() -> No
     """T23: the seed's own pair, a directory and one below it."""
     pair = Outcomes(task(1, locks=("pkg/middleware/",)), task(2, locks=("pkg/middleware/ratelimit/",)))
     assert built_on(pair, "task-002") == [(TaskCommit("task-001", "task-001@1"),)]
+
+
+@pytest.mark.parametrize(
+    ("longer", "earlier", "later"), [("task-001", "task-004", "task-003"), ("task-002", "task-003", "task-004")]
+)
+def test_of_two_with_overlapping_locks_the_first_that_is_ready_goes_first(
+    longer: str, earlier: str, later: str
+) -> None:
+    """Only the duration of what they depend on differs (0158)."""
+    shared = ("src/shared/",)
+    tasks = (task(1), task(2), task(3, 1, locks=shared), task(4, 2, locks=shared))
+    outcomes = Outcomes(*tasks, minutes={f"{longer}.worker.1": 1.5})
+    found = {name: [below.task for below in built_on(outcomes, name, FLOW)[-1]] for name in (earlier, later)}
+    assert earlier in found[later]
+    assert later not in found[earlier]
 
 
 def test_strangers_start_from_the_base() -> None:
