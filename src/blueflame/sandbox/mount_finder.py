@@ -33,6 +33,7 @@ class MountFinder:
         self.found: dict[str, Mount] = {}
         self.notes: list[str] = []
         self._there = {mount.target for mount in there}
+        self._followed = set[str]()
 
     def is_inside(self, path: str) -> bool:
         return bool(find_system_folder(path, self._there)) or any(step in self.found for step in _list_ancestors(path))
@@ -74,13 +75,21 @@ class MountFinder:
 
     def follow_all(self, folder: str) -> None:
         """Mount what the programs of a folder lead to, through links or their first line."""
+        real = os.path.realpath(folder)
+        if not self._is_new(real):  # /bin is /usr/bin on most machines, with a thousand programs
+            return
         with suppress(OSError):
-            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            for entry in sorted(os.scandir(real), key=lambda entry: entry.name):
                 if entry.is_symlink():
                     if _can_leave_system(entry.path):
                         self.follow(entry.path)
-                elif not is_below(entry.path, "/usr") and entry.is_file() and (read := _read_interpreter(entry.path)):
+                elif entry.is_file() and (read := _read_interpreter(entry.path)) and self._is_new(read):
                     self._add_linked(read, f"runs {entry.path}")
+
+    def _is_new(self, path: str) -> bool:
+        known = path in self._followed
+        self._followed.add(path)
+        return not known
 
     def follow(self, link: str) -> None:
         path = link
@@ -112,7 +121,7 @@ class MountFinder:
 def _read_interpreter(path: str) -> str | None:
     """Return the program that the first line of a script names."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - thousands of them, and pathlib is slow
             first = file.read(SHEBANG_BYTES).partition(b"\n")[0]
     except OSError:
         return None

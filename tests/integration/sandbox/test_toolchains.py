@@ -134,6 +134,15 @@ def test_links_are_followed_to_what_they_need(home: Path, tmp_path: Path) -> Non
     assert shown(tools, tmp_path) == sorted([f"{home}/.local/bin", str(real), f"{tmp_path}/pythons/3.13", str(runner)])
 
 
+def test_links_in_a_folder_that_is_one_itself_lead_where_the_kernel_goes(home: Path, tmp_path: Path) -> None:
+    program(tmp_path / "kept/tools/first")
+    runner = program(tmp_path / "kept/run/second")
+    (tmp_path / "kept/tools/again").symlink_to("../run/second")
+    (home / "mine").symlink_to(tmp_path / "kept/tools")
+    tools = find(home, home / "mine")
+    assert shown(tools, tmp_path) == sorted([f"{home}/mine", f"{tmp_path}/kept/tools", str(runner)])
+
+
 def test_a_link_to_a_secret_is_not_followed(home: Path) -> None:
     program(home / ".ssh/key")
     (home / "bin").mkdir()
