@@ -27,7 +27,6 @@ test:  ## everything CI runs, in the order that fails fastest; sets itself up
 	@$(MAKE) --no-print-directory tests
 
 full: export ARGS += --hypothesis-profile=full
-full: export ARGS += --hypothesis-profile=full
 full: test escape contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
 
 setup:  ## make .venv with all that development needs
