@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -321,6 +322,29 @@ def test_an_answer_that_breaks_off_is_forwarded_as_broken(gateway: RunningGatewa
     assert (line["status"], line["input"], line["complete"]) == (200, 100, False)
     assert 20 <= line["output"] < 128_000, "what arrived, not what it might have written"
     assert len(provider.asked) == 1  # no retry once a byte has been forwarded
+
+
+def test_an_answer_that_breaks_off_after_its_figures_is_counted_by_them_and_reported(
+    gateway: RunningGateway, provider: Provider
+) -> None:
+    provider.plays[:] = [stream_events(build_message_events(), whole=False)]
+
+    gateway.send_call(body={"model": "claude-test", "stream": True})
+
+    (line,) = gateway.wait_for_usage()
+    assert (line["output"], line["complete"]) == (20, True)
+    assert gateway.read_status()["unanswered"]["kind"] == "network"
+
+
+def test_an_answer_in_several_compressed_parts_is_read_to_its_end(gateway: RunningGateway, provider: Provider) -> None:
+    events = b"".join(build_message_events())
+    packed = gzip.compress(events[:200]) + gzip.compress(events[200:])
+    provider.plays[:] = [answer_json(200, packed, content_encoding="gzip")]
+
+    gateway.send_call(body={"model": "claude-test", "stream": True})
+
+    (line,) = gateway.wait_for_usage()
+    assert (line["input"], line["output"], line["complete"]) == (100, 20, True)
 
 
 def test_the_connection_to_the_provider_is_reused(gateway: RunningGateway, provider: Provider) -> None:

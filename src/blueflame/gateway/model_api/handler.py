@@ -378,6 +378,8 @@ class ModelHandler:
             usage = replace(usage, complete=True)  # known: nothing was used
         elif not usage.complete:
             usage, is_broken = self._estimate_usage(call, agent), bool(call.broken) or not agent.has_left
+        else:
+            is_broken = bool(call.broken) and not agent.has_left  # after its figures: its program may fail all the same
         if not usage.model:
             usage = replace(usage, model=call.open_call.asked.model)
         priced = self._prices.price_usage(usage)

@@ -35,7 +35,7 @@ class AnswerCopy:
         if not self._readable:
             return
         try:
-            data = piece if self._unpack is None else self._unpack.decompress(piece)
+            data = piece if self._unpack is None else self._decompress(piece)
         except zlib.error:
             self._readable = False
             if self._reader is not None:
@@ -45,6 +45,15 @@ class AnswerCopy:
             self._reader.feed(data)
         if self._kept is not None:
             self._kept.append(data)
+
+    def _decompress(self, piece: bytes) -> bytes:
+        """Decompress; an answer may consist of several compressed parts, one after the other."""
+        assert self._unpack is not None
+        data = self._unpack.decompress(piece)
+        while self._unpack.eof and (rest := self._unpack.unused_data):
+            self._unpack = zlib.decompressobj(_GZIP_OR_ZLIB)
+            data += self._unpack.decompress(rest)
+        return data
 
     def finish(self) -> None:
         if self._reader is not None:
