@@ -11,8 +11,9 @@ from typing import cast
 import pytest
 
 from blueflame.agents.runtime import AgentOutput
+from blueflame.model.attempt import Ending
 from blueflame.model.errors import GitFailed
-from blueflame.orchestrator.attempts.inspect_result import describe_ending, read_leftovers
+from blueflame.orchestrator.attempts.inspect_result import describe_ending, judge_unreadable, read_leftovers
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -58,3 +59,17 @@ def test_an_attempt_of_an_earlier_version_is_judged_by_the_walls_that_it_was_sta
     launch.write_text(json.dumps({**before, "survey": ["git", "status"]}))
     with pytest.raises(GitFailed, match="no answer"):
         read_leftovers(context, finished)
+
+
+def test_commits_of_a_lost_attempt_are_fetched_again_when_our_git_was_killed(tmp_path: Path) -> None:
+    """Without that they would be in no ref, and gone with the checkout."""
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.LOST)
+    finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput())
+    paths = SimpleNamespace(checkout=lambda _agent: tmp_path)
+    context = cast("SessionContext", SimpleNamespace(paths=paths, repo=None))
+    killed = GitFailed("git update-ref --stdin: it was killed by signal 9")
+    with pytest.raises(GitFailed, match="signal 9"):
+        judge_unreadable(context, finished, killed)
+    damaged = GitFailed("the branch names a missing object, not a commit")
+    assert judge_unreadable(context, finished, damaged).ending is Ending.LOST

@@ -102,12 +102,16 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
     checkout = context.paths.checkout(finished.attempt.agent_id)
     if not checkout.is_dir():
         return AttemptOutcome(ending=Ending.LOST, notes=f"{checkout} was removed", base=finished.base)
-    if finished.outcome.reason is ExitReason.LOST or _is_earlier_work_gone(context, finished.attempt):
-        return AttemptOutcome(ending=Ending.LOST, notes=str(error), base=finished.base)
+    lost = AttemptOutcome(ending=Ending.LOST, notes=str(error), base=finished.base)
+    if _is_earlier_work_gone(context, finished.attempt):
+        return lost
     cause = classify_problem(str(error))
     ours = cause in OUR_CAUSES or (cause == "permission" and str(checkout) not in str(error))
-    ref = _get_result_ref(finished.attempt)
-    if isinstance(error, WorldError) and (ours or not is_usable(context.repo, ref=ref)):
+    if isinstance(error, WorldError) and ours:  # also of a lost attempt: its commits are still to be fetched
+        raise error
+    if finished.outcome.reason is ExitReason.LOST:
+        return lost
+    if isinstance(error, WorldError) and not is_usable(context.repo, ref=_get_result_ref(finished.attempt)):
         raise error
     if damage := find_damage(context.repo, (finished.base,)):
         raise GitFailed(damage) from error
