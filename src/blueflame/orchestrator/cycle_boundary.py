@@ -103,7 +103,7 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
         return _report_unusable(session, (str(error),))
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
-    changes = list_differences(context.settings, loaded.settings, session.list_roles())
+    changes = list_differences(context.settings, loaded.settings, session.list_used_settings())
     if not changes:
         return None  # a newer version has more settings, with their defaults
     save_settings(context.paths, session.id, loaded.settings)

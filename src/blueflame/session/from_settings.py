@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.errors import UsageError
@@ -237,22 +238,24 @@ def _list_stages(settings: Settings, name: str) -> tuple[str, ...]:
     return (*stages[:at], "database", *stages[at:])
 
 
-def list_differences(old: Settings, new: Settings, roles: Container[str] | None = None) -> tuple[str, ...]:
+def list_differences(
+    old: Settings, new: Settings, used: Mapping[str, Container[str]] = MappingProxyType({})
+) -> tuple[str, ...]:
     """Return `limits.max_retries: 2 -> 3` for each setting that differs, sorted by name.
 
-    `roles`: those of a session. What others are set to has no effect on it, and a newer version may have more of them.
+    `used`: the roles and workflows of a session, by section. What others are set to has no effect on it, and a newer
+    version may have more of them.
     """
     before, after = (
-        {key: text for key, text in _flatten_settings(each).items() if roles is None or _concerns(key, roles)}
-        for each in (old, new)
+        {key: text for key, text in _flatten_settings(each).items() if _concerns(key, used)} for each in (old, new)
     )
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return tuple(f"{key}: {before.get(key, '(not set)')} -> {after.get(key, '(not set)')}" for key in keys)
 
 
-def _concerns(key: str, roles: Container[str]) -> bool:
+def _concerns(key: str, used: Mapping[str, Container[str]]) -> bool:
     section, _, rest = key.partition(".")
-    return section != "roles" or rest.partition(".")[0] in roles
+    return section not in used or rest.partition(".")[0] in used[section]
 
 
 def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:

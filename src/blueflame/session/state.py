@@ -230,10 +230,12 @@ class Session:
         chosen = self.limits.task_workflows.get(task.workflow or "")
         return self.limits.review_threshold if chosen is None else chosen.review_threshold
 
-    def list_roles(self) -> frozenset[str]:
-        """Return every role that can have an attempt in this session."""
-        workflows = (self.workflow, self.one_agent, self.direct, *self.limits.task_workflows.values())
-        return frozenset(stage.role for workflow in workflows if workflow is not None for stage in workflow.steps)
+    def list_used_settings(self) -> Mapping[str, frozenset[str]]:
+        """Return the roles that can have an attempt in this session, and its workflows, by their section."""
+        found = (self.workflow, self.one_agent, self.direct, *self.limits.task_workflows.values())
+        workflows = [workflow for workflow in found if workflow is not None]
+        roles = frozenset(stage.role for workflow in workflows for stage in workflow.steps)
+        return {"roles": roles, "workflows": frozenset(workflow.name for workflow in workflows)}
 
     def find_duty(self, role: str) -> Duty:
         """Return the duty of a role in the workflows of the session."""

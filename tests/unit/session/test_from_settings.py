@@ -292,8 +292,14 @@ def test_a_tier_without_a_plan_runs_no_workflow_with_one() -> None:
 
 
 def test_roles_that_a_session_does_not_have_make_no_difference_to_it() -> None:
-    new = settings(roles={"qa": {"model": "opus"}, "worker": {"model": "opus"}})
-    assert list_differences(settings(), new, {"worker"}) == ('roles.worker.model: "sonnet" -> "opus"',)
+    new = settings(
+        roles={"qa": {"model": "opus"}, "worker": {"model": "opus"}},
+        workflows={"flow": {"max_retries": 1}, "waves": {"max_retries": 1}},
+    )
+    assert list_differences(settings(), new, {"roles": {"worker"}, "workflows": {"flow"}}) == (
+        'roles.worker.model: "sonnet" -> "opus"',
+        "workflows.flow.max_retries: null -> 1",
+    )
 
 
 def test_a_role_with_the_name_of_a_stage_is_doubtful() -> None:
