@@ -31,6 +31,7 @@ USUAL_MODULES = (
     *("policy.decide", "policy.shell.judge"),
 )
 MAX_ORDER_BYTES = 1 << 16
+MAX_NAME = 15  # of the kernel
 
 
 def main(handle: int) -> int:
@@ -43,6 +44,7 @@ def main(handle: int) -> int:
                 _import_usual_modules()
             if _fork_warden(*order):
                 line.close()
+                _set_name(order[0]["folder"])
                 code = run_warden([order[0]["folder"]])
                 sys.stderr.flush()
                 os._exit(code)  # to tear down all modules would copy their pages
@@ -86,6 +88,15 @@ def _detach(env: dict[str, str], source: int, log: int, _answers: int) -> None:
     os.dup2(log, 2)
     os.environ.clear()
     os.environ.update(env)
+
+
+def _set_name(folder: str) -> None:
+    """Name the process by its attempt, without the session: `ps` shows the command line of the one that forked it."""
+    name = folder.rpartition("/")[2].partition(".")[2]
+    with suppress(OSError):
+        comm = os.open("/proc/self/comm", os.O_WRONLY)
+        os.write(comm, name.encode()[:MAX_NAME])
+        os.close(comm)
 
 
 def _answer(pipe: int, number: int) -> None:

@@ -50,6 +50,15 @@ def test_each_warden_has_its_own_session_and_log_and_no_file_of_another(tmp_path
         assert read_outcome(tmp_path / name)["reason"] == "cancelled"
 
 
+def test_a_warden_has_the_name_of_its_attempt(tmp_path: Path) -> None:
+    folder = tmp_path / "ses-20261118-120000.task-001.worker.1"
+    pid = start_warden(write_launch(folder, "sleep", "60"), {})
+    wait_until((folder / "agent.json").exists, "it handles signals")
+    assert Path(f"/proc/{pid}/comm").read_text() == "task-001.worker\n"
+    os.kill(pid, signal.SIGTERM)
+    assert read_outcome(folder)["reason"] == "cancelled"
+
+
 def test_a_killed_server_takes_no_warden_with_it_and_is_replaced(tmp_path: Path) -> None:
     wait = "until [ -e go ]; do sleep 0.01; done"
     first = start_warden(write_launch(tmp_path / "first", "sh", "-c", wait), {})
