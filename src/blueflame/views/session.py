@@ -175,14 +175,18 @@ def build_cycle_view(session: Session) -> CycleView:
 
 def build_summary_view(session: Session, *, now: float, estimate: CostRange | None = None) -> SummaryView:
     changesets = session.changesets.values()
-    left = [record for record in session.tasks.values() if record.state is not TaskState.MERGED]
+    undone = {name: note for name, record in session.tasks.items() if (note := _describe_undoing(session, record))}
+    left = [each for each in session.tasks.values() if each.state is not TaskState.MERGED or each.task.id in undone]
     return SummaryView(
         session=session.id,
         base_branch=session.base_branch,
         facts=_build_totals(session, now, estimate),
         landed=tuple(each for each in changesets if each.state is ChangesetState.LANDED),
         proposed=tuple(describe_outcome(each) for each in changesets if each.state is ChangesetState.PROPOSED),
-        not_landed=tuple(_build_task_line(each, _find_reason(each)) for each in _sort_by_id(left)),
+        not_landed=tuple(
+            _build_task_line(each, undone.get(each.task.id, _find_reason(each)))._replace(undone=each.task.id in undone)
+            for each in _sort_by_id(left)
+        ),
         roles=tuple(_list_role_costs(session, estimate)),
         attempts=tuple(sorted(session.attempts.values(), key=_rank_by_cost)),
         has_estimate=estimate is not None,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from blueflame.model.event import CycleEnded, EnvironmentRetried, Event, GateAnswered, LandingUndone
+from blueflame.model.event import BaseAdopted, CycleEnded, EnvironmentRetried, Event, GateAnswered, LandingUndone
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
@@ -72,6 +72,16 @@ def test_the_status_of_an_undone_task_says_so() -> None:
     lines = {line.id: line for line in build_status_view(story.session, now=0.0).tasks}
     assert lines["task-001"].note == "undone by ann with cccccccccccc"
     assert [name for name, line in lines.items() if line.undone] == ["task-001", "task-002"]
+    left = build_summary_view(story.session, now=0.0).not_landed
+    assert [line.note for line in left if line.undone] == ["undone by ann with cccccccccccc"] * 2
+
+
+def test_the_summary_says_how_work_whose_commits_are_gone_is_made_again() -> None:
+    story = Story().reviewing().lands("cs-1-auth")
+    story.tell(BaseAdopted(sha="d" * 40, without=("cs-1-auth",), gone=("cs-1-auth",)))
+    line = build_summary_view(story.session, now=0.0).not_landed[0]
+    assert (line.id, line.undone) == ("task-001", True)
+    assert "its commits are gone; have it made again: blueflame add" in line.note
 
 
 def test_a_rejected_task_does_not_show_the_praise_of_its_reviewer_as_the_reason() -> None:

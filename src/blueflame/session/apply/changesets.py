@@ -115,6 +115,8 @@ def _apply_base_adopted(session: Session, event: BaseAdopted, _at: float) -> Non
         record = session.changesets[name]
         session.taken_off |= frozenset(record.changeset.tasks if name not in event.gone else ())
         note = f"no longer on {session.base_branch}, which was replaced"
+        if name in event.gone:
+            note += ", and its commits are gone; have it made again: blueflame add (after the session: blueflame run)"
         _put_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
 
 
