@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.codebase.survey import Symbol
-from blueflame.git.file_kinds import LANGUAGE_OF
 from blueflame.model.errors import ProcessFailed
+from blueflame.paths.file_kinds import LANGUAGE_OF
 from blueflame.system.piped_process import PipedProcess
 from blueflame.system.process import run
 

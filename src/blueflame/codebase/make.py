@@ -18,9 +18,9 @@ from blueflame.codebase.survey import CodeFile, CodeSurvey, Coverage, Symbol
 from blueflame.git.batch import read_objects
 from blueflame.git.blobs import split_batches
 from blueflame.git.command import run_git, split_nul, try_git
-from blueflame.git.file_kinds import LANGUAGE_OF, THIRD_PARTY_FOLDERS, is_test_file
 from blueflame.git.repository import Repository
 from blueflame.model.errors import ProcessFailed
+from blueflame.paths.file_kinds import LANGUAGE_OF, THIRD_PARTY_FOLDERS, is_test_file
 
 MAX_FILES = 200_000
 MAX_PARSED_BYTES = 500_000  # larger ones are generated

@@ -11,10 +11,10 @@ from blueflame.config.detect.commands import Commands
 from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
 from blueflame.documents.yaml import quote_text
-from blueflame.git.file_kinds import TEST_FOLDERS
 from blueflame.model.errors import InternalError
 from blueflame.model.policy import EVERYDAY
 from blueflame.model.settings.fields import CONTROL_CHARACTER
+from blueflame.paths.file_kinds import TEST_FOLDERS
 from blueflame.paths.globs import BadPattern, Globs
 
 ALWAYS_BLOCKED = (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from blueflame.config.detect.commands import PROGRAMS, Candidate, ProjectCommands, install_with_pip
 from blueflame.config.detect.project_files import ProjectFiles, as_dict
 from blueflame.config.detect.python_requirements import list_extras, list_groups, list_packages, list_requirement_files
-from blueflame.git.file_kinds import is_test_file
+from blueflame.paths.file_kinds import is_test_file
 
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt", "manage.py", "tox.ini")
 PYTHON = ".venv/bin/python"

@@ -13,15 +13,15 @@ from blueflame.config.detect.project_files import ProjectFiles, is_on_path
 from blueflame.config.detect.projects import detect_projects
 from blueflame.config.locate import CONFIG_NAME
 from blueflame.git.command import run_git, split_nul, try_git
-from blueflame.git.file_kinds import (
+from blueflame.git.repository import SUBMODULE_MODE
+from blueflame.model.errors import Refused
+from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
+from blueflame.paths.file_kinds import (
     LANGUAGE_OF,
     THIRD_PARTY_FOLDERS,
     is_secret_file,
     is_test_file,
 )
-from blueflame.git.repository import SUBMODULE_MODE
-from blueflame.model.errors import Refused
-from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
 SCRIPT_MODE = "100755"
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})

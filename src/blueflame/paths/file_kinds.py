@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 SUFFIXES: Mapping[str, str] = {
     "python": ".py .pyi .pyx .ipynb",
@@ -64,7 +63,7 @@ TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testin
 
 
 def is_secret_file(file: str) -> bool:
-    name = PurePosixPath(file).name
+    name = file.rstrip("/").rpartition("/")[2]
     return SECRET_FILE_NAME.fullmatch(name) is not None and HARMLESS_FILE_NAME.fullmatch(name) is None
 
 
