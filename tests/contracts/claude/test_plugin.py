@@ -48,7 +48,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def environment(programs: Path) -> dict[str, str | None]:
     kept = ("XDG_STATE_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
-    return {"PATH": f"{programs}:{os.environ['PATH']}", **{name: os.environ.get(name) for name in kept}}
+    waits = {"MCP_CONNECTION_NONBLOCKING": "0"}  # else the model may be faster than our server
+    return {"PATH": f"{programs}:{os.environ['PATH']}", **waits, **{name: os.environ.get(name) for name in kept}}
 
 
 def run_claude(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
