@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from blueflame.journal.journal import Journal
-from blueflame.journal.mark import mark_written
+from blueflame.journal.mark import WRITING_BACK, mark_written, read_mark
 from blueflame.model.event import CycleStarted
 
 SES = "ses-20260206-143022"
@@ -103,6 +104,16 @@ def test_a_wal_deleted_after_a_kill_while_it_was_written_back_is_restored(tmp_pa
     assert (killed.returncode, written) == (-signal.SIGKILL, check_whole_batches(path, BATCH))
 
 
+def kill_while_whole(folder: Path) -> Path:
+    """Let a writer be killed while its -wal is not written back: what a kill leaves then is no journal without it."""
+    for n in count():
+        path = folder / str(n) / "journal.db"
+        kill_after(path, 2)
+        if (mark := read_mark(path)) is not None and mark.file != WRITING_BACK:
+            return path
+    raise AssertionError("unreachable")
+
+
 def look(path: Path) -> int:
     """Look with another program, which makes an empty -wal where it is missing."""
     with closing(sqlite3.connect(path)) as db:
@@ -141,8 +152,7 @@ def test_a_wal_deleted_after_a_kill_is_restored(tmp_path: Path, gone: tuple[str,
 
 
 def test_a_wal_is_not_restored_over_what_was_written_since(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    kill_after(path, 2)
+    path = kill_while_whole(tmp_path)
     path.with_name("journal.db-wal").unlink()
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE another_program (n)")

@@ -119,11 +119,12 @@ while True:
 def bomb(folder: Path, apart: str) -> Path:
     """The limit on processes does not hold for root, so that as root the fork bomb runs as another user."""
     if os.getuid() == 0:
-        text, taken = AS_OTHER_USER, sum(p.uids().real == OTHER_UID for p in psutil.process_iter(["uids"]))
+        text, user = AS_OTHER_USER, OTHER_UID
     else:
-        running = [p.info for p in psutil.process_iter(["uids", "num_threads"])]
-        own = [info for info in running if info["uids"] is not None and info["uids"].real == os.getuid()]
-        text, taken = "", sum(info["num_threads"] or 0 for info in own)
+        text, user = "", os.getuid()
+    running = [process.info for process in psutil.process_iter(["uids", "num_threads"])]  # None of one that has ended
+    own = [info for info in running if info["uids"] is not None and info["uids"].real == user]
+    taken = sum(info["num_threads"] or 0 for info in own)
     return write_launch(folder, *python(text + BOMB.format(apart=apart)), limits={"nproc": taken + BOMBS}, grace=0.3)
 
 
