@@ -24,10 +24,11 @@ def mounted(place: Path, megabytes: int, *, files: int = 10_000) -> Iterator[Non
 
 
 @contextmanager
-def bound(folder: Path, place: Path) -> Iterator[None]:
-    """The folder at `place` too."""
-    place.mkdir(parents=True, exist_ok=True)
-    _mount("--bind", str(folder), str(place))
+def bound(source: Path, place: Path) -> Iterator[None]:
+    """The file or folder at `place` too, which nothing can replace meanwhile."""
+    if not place.exists():
+        place.mkdir(parents=True)
+    _mount("--bind", str(source), str(place))
     try:
         yield
     finally:

@@ -118,7 +118,7 @@ def _update_checkout(checkout: Path, old: str, new: str) -> Dirty | None:
     if done.code == 0:
         forget_update(inside)
         return None
-    if "overwritten" in done.err or "not uptodate" in done.err:
+    if "overwritten" in done.err or ("not uptodate" in done.err and _list_changed_files(checkout)):
         forget_update(inside)
         return Dirty((), f"{checkout} cannot be updated: {done.err.strip()[-500:]}")
     raise build_git_error(checkout, args, done)

@@ -19,6 +19,7 @@ from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
 from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository, find_dirty_paths, is_usable, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed
+from support.disks import bound
 
 Git = Callable[..., str]
 
@@ -82,6 +83,17 @@ def test_a_touched_but_unchanged_file_is_clean(ours: Repository, new: str) -> No
         os.utime(ours.root / name, (1, 1))
     assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
     landed(ours.root)
+
+
+def test_an_index_that_cannot_be_refreshed_is_not_the_persons_change(ours: Repository, new: str, git: Git) -> None:
+    index, file = ours.root / ".git/index", ours.root / "src/app.py"
+    os.utime(file, (1, 1))
+
+    with bound(index, index), pytest.raises(GitFailed, match="not uptodate"):
+        advance_branch(ours, "main", old=ours.base_sha, new=new)
+
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert git(ours.root, "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize("staged", [False, True])
