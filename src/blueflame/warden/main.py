@@ -46,6 +46,7 @@ EXIT_UNRECORDED = 74  # the folder is gone or not writable
 EXIT_LOCKED = 75  # another warden holds the lock; nothing was changed
 MAX_TAIL_BYTES = 4000
 SURVEY_TIMEOUT = 30.0
+SURVEY_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def main(arguments: list[str]) -> int:
@@ -128,15 +129,27 @@ def _run_steps(attempt: SupervisedAttempt, cookie: str) -> dict[str, Any]:
         ending = _run_setup_step(attempt, step, cookie)
         if ending is not None:
             return _finish_attempt(attempt, "setup", ending, clock, step=step.name)
-    if attempt.launch.setup:
-        _run_survey(attempt, cookie, "before")
+    if attempt.launch.setup and (missed := _run_survey(attempt, cookie, "before")) is not None:
+        return _finish_attempt(attempt, "setup", ProcessEnding(*missed), clock)
     ending = _run_agent(attempt, cookie)
     wait_in_doubt(attempt, ending)
-    if ending.reason != "spawn_failed":
-        missed = _run_survey(attempt, cookie, "after")
-        if missed is not None and ending.reason == "exited":
+    if ending.reason == "exited":
+        missed = _survey_finished_work(attempt, cookie)
+        if missed is not None:
             ending.reason, ending.detail = missed
+    elif ending.reason != "spawn_failed":
+        _run_survey(attempt, cookie, "after")
     return _finish_attempt(attempt, "agent", ending, clock)
+
+
+def _survey_finished_work(attempt: SupervisedAttempt, cookie: str) -> tuple[str, str] | None:
+    """Try again for some seconds: without a survey, work that is done and paid for would have to be done again."""
+    for pause in SURVEY_PAUSES:
+        missed = _run_survey(attempt, cookie, "after")
+        if missed is None or read_cancel_request(attempt) is not None:
+            return missed
+        attempt.poll_loop.wait(pause)
+    return _run_survey(attempt, cookie, "after")
 
 
 def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str, str] | None:
@@ -161,8 +174,8 @@ def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str
         if ending.reason == "exited" and ending.status == 0:
             os.replace(draft, f"{attempt.folder}/survey-{when}")  # noqa: PTH105 (pathlib's imports would cost some 10 ms)
     except (OSError, CannotStart) as e:
-        return "spawn_failed", f"git status could not be run after it: {e}"
-    return ("lost", f"git status after it: {ending.detail}") if ending.reason == "lost" else None
+        return "spawn_failed", f"git status could not be run {when} it: {e}"
+    return ("lost", f"git status {when} it: {ending.detail}") if ending.reason == "lost" else None
 
 
 def _run_setup_step(attempt: SupervisedAttempt, step: LaunchStep, cookie: str) -> ProcessEnding | None:

@@ -363,6 +363,15 @@ def test_a_setup_step_that_dies_of_a_signal_fails(who: SystemUser, folder: Path)
 # --- the warden itself ---
 
 
+def test_a_survey_that_is_killed_is_made_again(folder: Path) -> None:
+    killed_once = ["sh", "-c", "mkdir begun && kill -KILL $$; echo surveyed"]
+
+    ended = run_warden_as(find_user(list_users()[0]), write_sandboxed_launch(folder, "true", survey=killed_once))
+
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
+    assert (folder / "survey-after").read_text() == "surveyed\n"
+
+
 def test_a_warden_that_needs_no_walls_imports_nothing_for_them(folder: Path) -> None:
     write_launch(folder, "true")
     text = (
