@@ -7,10 +7,10 @@ stderr.log                                         status.json   state for views
 setup.log     output of the setup steps            outcome.json  how the attempt ended; nothing changes after it
 survey-before git status after the setup           survey-after  and after the agent, both run in the sandbox
 groups.json   its control groups                   usage.jsonl   usage of each model call, by the gateway
-attach.sock   the agent's terminal, while it has one
+attach.sock   the agent's terminal, if it has one  hindrance     a link to words: why the outcome is not written
 """
 
-# ruff: noqa: PTH105, PTH108, PTH110, PTH116 (pathlib's imports would cost every attempt some 10 ms)
+# ruff: noqa: PTH105, PTH108, PTH110, PTH116, PTH211 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
 import errno
@@ -129,10 +129,17 @@ def write_outcome(folder: str, content: Mapping[str, Any], poll_loop: PollLoop) 
         except OSError as e:
             if e.errno == errno.ENOENT or poll_loop.stops > stops:
                 return False
+            _report_hindrance(folder, e)
             poll_loop.wait(pause)
             pause = min(pause * 2, MAX_RETRY_SECONDS)
         else:
             return True
+
+
+def _report_hindrance(folder: str, error: OSError) -> None:
+    """By a link that leads nowhere: it needs no open file and no room in one, whose limits may be what hinders us."""
+    with suppress(OSError):
+        os.symlink(f"{os.getpid()} {error.strerror}", f"{folder}/hindrance")
 
 
 def _replace_outcome(folder: str, data: bytes) -> None:

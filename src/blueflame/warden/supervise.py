@@ -114,13 +114,13 @@ class ProcessEnding:
 
 def read_cancel_request(attempt: SupervisedAttempt) -> tuple[str, float] | None:
     """Return reason and grace from the cancel file, or from a signal to stop without one."""
+    path = f"{attempt.folder}/cancel"
     try:
-        cancel = read_json(f"{attempt.folder}/cancel")
+        cancel = read_json(path)
         return str(cancel.get("reason") or "cancelled"), float(cancel.get("grace", attempt.launch.grace))
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError):  # an unreadable cancel file is a request, too
-        return "cancelled", attempt.launch.grace
+    except (OSError, ValueError, TypeError):
+        if os.path.lexists(path):  # an unreadable one is a request, too
+            return "cancelled", attempt.launch.grace
     if not attempt.poll_loop.stops:
         return None
     return "the warden was asked to stop by a signal", attempt.launch.grace if attempt.poll_loop.stops == 1 else 0.0

@@ -7,6 +7,7 @@ what cannot be recorded is refused.
 # ruff: noqa: PTH123 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
+import errno
 import hashlib
 import sys
 import time
@@ -212,8 +213,10 @@ class HookServer:
             connection.close()
         try:
             asking, _ = self._listener.accept()
-        except OSError:
-            return  # the client has closed, or no descriptor is left: the hook takes both for a refusal
+        except OSError as e:  # the hook takes it for a refusal
+            if e.errno in (errno.EMFILE, errno.ENFILE):
+                self.hinder("a tool call got no answer: its warden may open no more files, raise 'ulimit -n'")
+            return
         if len(self._open) >= MAX_CONNECTIONS:
             asking.close()
             return

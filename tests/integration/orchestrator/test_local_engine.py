@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -426,6 +427,30 @@ def test_a_warden_that_cannot_record_the_end_is_not_waited_for_without_end(
                 await engine.wait(ATTEMPT)
 
         assert (await engine.wait(ATTEMPT)).reason is ExitReason.EXITED
+
+    play(story())
+
+
+@pytest.mark.parametrize(("limit", "least"), [(resource.RLIMIT_NOFILE, 4), (resource.RLIMIT_FSIZE, 0)])
+def test_a_warden_whose_limits_are_lowered_keeps_the_result_and_says_so(
+    state: Path, monkeypatch: pytest.MonkeyPatch, limit: int, least: int
+) -> None:
+    monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
+    monkeypatch.setattr(local, "HINDERED_POLL_SECONDS", 0.05)
+
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "until test -e go; do sleep 0.01; done"))
+        warden = await running(engine)
+        _, most = resource.prlimit(warden.pid, limit)
+        resource.prlimit(warden.pid, limit, (least, most))
+        (state.parent / "work" / "go").touch()
+        with pytest.raises(WorldError, match=f"its warden keeps the result .* 'prlimit --pid {warden.pid} "):
+            await engine.wait(ATTEMPT)
+
+        resource.prlimit(warden.pid, limit, (most, most))
+        ended = await engine.wait(ATTEMPT)
+        assert (ended.reason, ended.exit_code) == (ExitReason.EXITED, 0)
 
     play(story())
 

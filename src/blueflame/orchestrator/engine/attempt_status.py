@@ -53,7 +53,21 @@ def find_hindrance(folder: Path, pid: int) -> str:
     """Why the warden cannot supervise its agent or record its end, and what to do; "" if it can."""
     if is_stopped(pid):
         return f"its warden is stopped and nothing supervises its agent: continue it with 'kill -CONT {pid}'"
-    return describe_unwritable(folder) if folder.exists() and not os.access(folder, os.W_OK) else ""
+    if folder.exists() and not os.access(folder, os.W_OK):
+        return describe_unwritable(folder)
+    return _read_hindrance(folder, pid)
+
+
+def _read_hindrance(folder: Path, pid: int) -> str:
+    """As its warden reports it; "" if it reports none, or one before it did."""
+    try:
+        reporter, _, cause = str((folder / "hindrance").readlink()).partition(" ")
+    except OSError:
+        return ""
+    if reporter != str(pid):
+        return ""
+    fix = f"raise its limits: 'prlimit --pid {pid} --nofile=1024 --fsize=unlimited'; 'kill {pid}' gives it up"
+    return f"its warden keeps the result and cannot write it to {folder}: {cause}; make room, or {fix}"
 
 
 def describe_unwritable(folder: Path) -> str:
