@@ -43,8 +43,8 @@ class GatewayProcess:
     """A running gateway; not a child of the warden.
 
     `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it stopped waiting,
-    `unanswered` why its last call got no whole answer; each is None if that has not happened. `killed`: it was ended
-    from outside. `read_messages` updates them.
+    `unanswered` why its last call got no whole answer, `quiet` since when its provider sends nothing and how long that
+    is usual; each is None if that has not happened. `killed`: it was ended from outside. `read_messages` updates them.
     """
 
     def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
@@ -59,6 +59,7 @@ class GatewayProcess:
         self.refused: dict[str, Any] | None = None
         self.gave_up: dict[str, Any] | None = None
         self.unanswered: dict[str, Any] | None = None
+        self.quiet: dict[str, Any] | None = None
         self._warnings: list[str] = []
 
     def add_listener(self, listener: socket.socket, *, setup: bool = False) -> None:
@@ -104,10 +105,12 @@ class GatewayProcess:
                 self._set_problem(rest.strip() or "it broke")
             elif word == "resumed":
                 self.parked = None
+            elif word == "heard":
+                self.quiet = None
             elif word == "answered":
                 self.unanswered = None
                 self.gave_up = None if (self.gave_up or {}).get("account") else self.gave_up
-            elif word in ("parked", "refused", "gave_up", "near", "unanswered"):
+            elif word in ("parked", "refused", "gave_up", "near", "quiet", "unanswered"):
                 self._record_message(word, rest)
 
     def _record_message(self, word: str, rest: str) -> None:
@@ -121,6 +124,8 @@ class GatewayProcess:
             self.parked = found
         elif word == "unanswered":
             self.unanswered = found
+        elif word == "quiet":
+            self.quiet = found
         elif word == "near":
             self._warnings.append(str(found.get("words", "")))
         elif word == "refused":

@@ -82,9 +82,6 @@ class Spool:
             self.grew_at = time.monotonic()
             self.heard_at = time.time()
 
-    def measure_silence(self) -> float:
-        return time.monotonic() - self.grew_at
-
     def finish(self, max_bytes: int) -> None:
         """Copy the rest after the writers are gone, and truncate what exceeds the limit."""
         self.drain()

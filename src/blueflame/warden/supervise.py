@@ -44,6 +44,7 @@ FATAL_SIGNALS = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}
 # Signals that a program does not get by its own faults: a person, the kernel without memory or a shutdown sent them.
 OUTSIDE_SIGNALS = frozenset({signal.SIGHUP, signal.SIGKILL, signal.SIGTERM})
 SHELL_SIGNAL_BASE = 128
+REPORT_SECONDS = 5.0  # within which the gateway reports that a silence is the provider's
 DOUBT_SECONDS = 0.3  # after a failure: a killer that takes one process after the other may be on its way to us
 
 
@@ -203,9 +204,12 @@ def describe_time_left(left: float, timeout: float) -> str:
 
 def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float, float]:
     """Return the time, and how much of the time since `looked` does not count."""
-    now = time.monotonic()
+    now, before = time.monotonic(), attempt.status.parked
     waited = [_update_parked(attempt), _update_asking(attempt)]
     held = now - looked if any(waited) else compute_pause(now - looked)
+    quiet = _find_quiet(attempt)
+    if attempt.status.parked and not before and quiet is not None:
+        held = max(held, now - quiet[0])  # what was in doubt so far is the provider's
     attempt.status.held += held
     attempt.spool.grew_at += held
     return now, held
@@ -222,6 +226,23 @@ def _update_parked(attempt: SupervisedAttempt) -> bool:
         touch_file(attempt.launch.signal)
     attempt.status.parked = parked
     return bool(parked and before)
+
+
+def _find_quiet(attempt: SupervisedAttempt) -> tuple[float, float] | None:
+    """Since when its provider sends nothing, and for how long that is usual; None if it sends, or is not asked."""
+    quiet = attempt.gateway.quiet if attempt.gateway is not None else None
+    return None if quiet is None else (float(quiet["since"]), float(quiet["limit"]))
+
+
+def extend_limit(until: float, quiet: tuple[float, float] | None) -> float:
+    """When a limit of the agent's time ends: while its provider is silent, when that is known to be the provider's.
+
+    Then the silence counts for no one. Once the provider has sent something, the limit is as it was.
+    """
+    if quiet is None or quiet[0] >= until:
+        return until
+    since, usual = quiet
+    return max(until, since + usual + REPORT_SECONDS)
 
 
 def _update_asking(attempt: SupervisedAttempt) -> bool:
@@ -314,7 +335,8 @@ def _find_stop_reason(
     cancel = read_cancel_request(attempt)
     if cancel is not None:
         return "cancelled", cancel[0]
-    if deadline is not None and time.monotonic() >= deadline:
+    quiet = _find_quiet(attempt)
+    if deadline is not None and time.monotonic() >= extend_limit(deadline, quiet):
         return "timeout", "its time was up"
     if attempt.hook_server is not None and attempt.hook_server.problem:
         return "unwatched", attempt.hook_server.problem
@@ -330,18 +352,17 @@ def _find_stop_reason(
     launch = attempt.launch
     if launch.max_output and attempt.spool.size > launch.max_output:
         return "output", f"it wrote {attempt.spool.size} bytes of output, more than the {launch.max_output} allowed"
-    if launch.silence and attempt.spool.measure_silence() >= launch.silence:
+    if launch.silence and time.monotonic() >= extend_limit(attempt.spool.grew_at + launch.silence, quiet):
         return "silent", f"no output for {launch.silence:g} seconds"
     return None
 
 
 def _compute_wait(attempt: SupervisedAttempt, deadline: float | None) -> float:
-    waits = [POLL_SECONDS]
-    if deadline is not None:
-        waits.append(deadline - time.monotonic())
+    ends = [] if deadline is None else [deadline]
     if attempt.launch.silence:
-        waits.append(attempt.launch.silence - attempt.spool.measure_silence())
-    return max(0.005, min(waits))
+        ends.append(attempt.spool.grew_at + attempt.launch.silence)
+    quiet, now = _find_quiet(attempt), time.monotonic()
+    return max(0.005, min([POLL_SECONDS, *(extend_limit(end, quiet) - now for end in ends)]))
 
 
 def reap_children(wanted: int | None) -> tuple[int | None, bool]:

@@ -174,6 +174,8 @@ def test_an_agent_that_does_not_read_is_charged_as_one_that_hung_up(tmp_path: Pa
         reported = [line.split()[0] for line in ours.recv(1 << 16).splitlines()]
 
     assert (b"parked" in reported) is reads, "only a silence of the provider stops the clocks"
+    assert reported[0] == b"quiet"
+    assert b"heard" in reported
     (line,) = lines(tmp_path)
     assert (line["complete"], line["output"] == 128_000) == (False, most)
 

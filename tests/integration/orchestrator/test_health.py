@@ -70,8 +70,8 @@ def found(standing: AttemptStatus, record: AttemptRecord = RECORD) -> HealthRepo
         (replace(WORKING, last_output=None, state_since=NOW - 101), Health.SILENT),
         (replace(WORKING, asking_since=NOW - 900, last_output=NOW - 900, state_since=NOW - 9000), Health.ASKING),
         (replace(WORKING, parked={"kind": "rate_limit"}, last_output=NOW - 900, state_since=NOW - 9000), Health.PARKED),
-        (replace(WORKING, state_since=NOW - 605), Health.WORKING),
-        (replace(WORKING, state_since=NOW - 620), Health.UNKNOWN),
+        (replace(WORKING, state_since=NOW - 760), Health.WORKING),
+        (replace(WORKING, state_since=NOW - 770), Health.UNKNOWN),
     ],
 )
 def test_each_state_follows_from_the_status(standing: AttemptStatus, state: Health) -> None:

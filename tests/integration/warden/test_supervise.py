@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.warden.supervise import MAX_TURN_SECONDS, POLL_SECONDS, compute_pause, describe_time_left
+from blueflame.warden.supervise import (
+    MAX_TURN_SECONDS,
+    POLL_SECONDS,
+    REPORT_SECONDS,
+    compute_pause,
+    describe_time_left,
+    extend_limit,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,3 +29,10 @@ def test_only_a_turn_that_took_far_too_long_was_a_pause() -> None:
     assert compute_pause(POLL_SECONDS) == 0
     assert compute_pause(MAX_TURN_SECONDS) == 0
     assert compute_pause(3600) == 3600 - POLL_SECONDS
+
+
+def test_no_limit_ends_an_agent_while_its_provider_is_silent_and_that_may_be_the_providers() -> None:
+    assert extend_limit(100.0, None) == 100.0
+    assert extend_limit(100.0, (99.0, 30.0)) == 129.0 + REPORT_SECONDS
+    assert extend_limit(100.0, (20.0, 30.0)) == 100.0, "the gateway would have reported it long ago"
+    assert extend_limit(100.0, (101.0, 30.0)) == 100.0, "its time was up before it asked"

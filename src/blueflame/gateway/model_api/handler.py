@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_FREE_CALLS = 500  # of one attempt
+MAX_LOOK_SECONDS = 1.0  # between two looks whether a provider is silent
 EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 JSON_HEADERS = (("content-type", b"application/json"),)
 
@@ -237,6 +238,7 @@ class ModelHandler:
         finally:
             if watching is not None:
                 watching.cancel()
+                self._reporter.report_heard(id(call))
 
     def _find_silence_limit(self, call: ProviderCall) -> float:
         """0: none. An answer that is not streamed is silent until its end: only the attempt's own limits count then."""
@@ -247,16 +249,19 @@ class ModelHandler:
         seen, since = agent.down, time.monotonic()
         failure = ProviderFailure(NETWORK, f"{call.api.upstream.host} has sent nothing for {limit:g} seconds")
         while True:
-            await asyncio.sleep(limit / 6)
             is_silent = agent.down == seen and not agent.is_blocked  # an agent that does not read
-            if is_silent and time.monotonic() - since >= limit:
-                call.broken = failure.reason
-                self._rate_limit.report_silence(call.wait, failure)
-            elif not is_silent:
+            if is_silent:
+                self._reporter.report_quiet(id(call), since, limit)
+                if time.monotonic() - since >= limit:
+                    call.broken = failure.reason
+                    self._rate_limit.report_silence(call.wait, failure)
+            else:
+                self._reporter.report_heard(id(call))
                 seen, since = agent.down, time.monotonic()
                 if call.broken:
                     call.broken = ""
                     self._rate_limit.stop_waiting(call.wait)
+            await asyncio.sleep(min(limit / 6, MAX_LOOK_SECONDS))
 
     async def _wait_with_pings(
         self, call: ProviderCall, agent: AgentConnection, waiting: Coroutine[object, object, None]

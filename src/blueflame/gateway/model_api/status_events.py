@@ -17,6 +17,7 @@ class StatusReporter:
         self._control = control
         self._sent: set[tuple[str, object]] = set()
         self._unanswered = False
+        self._quiet: dict[int, float] = {}  # since when, by call
 
     def report_refused(self, why: Mapping[str, object]) -> None:
         self._report_once("refused", why["budget"], why)
@@ -31,6 +32,17 @@ class StatusReporter:
         """Report that the last call got no whole answer, which is not the agent's doing."""
         self._unanswered = True
         self.report("unanswered", why)
+
+    def report_quiet(self, call: int, since: float, limit: float) -> None:
+        """Report, once for each silence, since when the provider sends nothing, and how long that is usual."""
+        if self._quiet.get(call) != since:
+            self._quiet[call] = since
+            self.report("quiet", {"since": since, "limit": limit})
+
+    def report_heard(self, call: int) -> None:
+        """The provider has sent something, or the call has ended."""
+        if self._quiet.pop(call, None) is not None and not self._quiet:
+            self.report("heard")
 
     def report_answered(self) -> None:
         """A call was answered, so the account is in order: another model that it lacks was a side matter."""

@@ -23,6 +23,7 @@ from blueflame.telemetry.progress import ProgressReader
 
 MAX_BYTES_PER_PROBE = 8 * 1024 * 1024  # of new output; the rest is read by the next probes
 WARDEN_MARGIN_SECONDS = 15.0  # after its time is up, a warden must end an agent within this
+MAX_SILENT_SHARE = 0.25  # of its time, for which a silence of its provider may be in doubt (attempts/launch)
 
 
 class HealthMonitor:
@@ -99,7 +100,8 @@ def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, 
         return Health.PARKED, str(running.parked.get("reason") or "its model is unavailable")
     if running.asking_since and not record.cancel_reason:
         return Health.ASKING, "it waits for an answer to its question"
-    overdue = in_state_for - running.held - record.attempt.timeout if record.attempt.timeout else 0.0
+    timeout = record.attempt.timeout * (1 + MAX_SILENT_SHARE)
+    overdue = in_state_for - running.held - timeout if timeout else 0.0
     if overdue > WARDEN_MARGIN_SECONDS:
         return _detect_stuck(Health.WORKING, "its time is up", overdue)
     if record.cancel_reason:
