@@ -24,7 +24,7 @@ from blueflame.model.errors import GitFailed, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
-from blueflame.system.files import build_file_error
+from blueflame.system.files import build_file_error, find_old_drafts
 from blueflame.system.layout import ProjectPaths
 
 AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/", "refs/blueflame/lost/", "refs/blueflame/worktrees/")
@@ -39,6 +39,7 @@ class LeftoverKind(StrEnum):
     CHECKOUT = "checkout"  # of an attempt that has ended
     FOLDER = "attempt folder"  # what a warden and its agent wrote
     LOGS = "log folder"
+    DRAFT = "draft"  # of a file whose writer was killed
     SPARES = "spare checkouts"  # files for the next checkouts of a large repository
     REF = "ref"  # holds commits that a branch has too, or that are no longer needed
     UNMERGED = "unmerged ref"  # holds commits that are on no branch
@@ -77,6 +78,7 @@ def find_leftovers(
     return (
         *_find_idle_checkouts(checkouts, unfinished, owners, at_work=at_work),
         *_find_spares(places, at_work=at_work),
+        *(_build_leftover(LeftoverKind.DRAFT, path, "") for path in find_old_drafts(places.state, now)),
         *(  # of attempts, checks and hooks
             _build_leftover(LeftoverKind.FOLDER, path, session)
             for session in old

@@ -28,6 +28,8 @@ ADVICE_BY_ERRNO = {
     errno.ENOLCK: "this disk has no locks: keep the repository on another one",
 }
 DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
+DRAFT_NAME = re.compile(r"\..+\.([0-9a-f]{16}|[0-9]+(-[0-9]+)?)\.draft")
+MAX_DRAFT_SECONDS = 3600.0  # a draft exists for moments
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None, durable: bool = True) -> None:
@@ -73,6 +75,12 @@ def remove_drafts(*paths: Path) -> None:
             if found.name.startswith(beginning) and DRAFT_SUFFIX.fullmatch(found.name.removeprefix(beginning)):
                 with suppress(OSError):
                     found.unlink()
+
+
+def find_old_drafts(folder: Path, now: float) -> list[Path]:
+    """Drafts in this folder and those below that are so old that their writers must have been killed."""
+    drafts = (each for each in list_files_below(folder) if DRAFT_NAME.fullmatch(each.name))
+    return sorted(each for each in drafts if 0 < read_modified_at(each) < now - MAX_DRAFT_SECONDS)
 
 
 MAX_LOG_BYTES = 10_000_000

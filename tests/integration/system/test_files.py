@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
-from blueflame.system.files import read_text, remove_drafts, rotate_log, write_atomically
+from blueflame.system.files import find_old_drafts, read_text, remove_drafts, rotate_log, write_atomically
 from blueflame.system.process import run
 
 
@@ -127,6 +128,18 @@ def test_only_the_drafts_of_a_file_are_swept_away(path: Path) -> None:
     path.with_name(f".{path.name}.0123456789abcdef.draft").write_text("half")
     remove_drafts(path)
     assert sorted(path.parent.iterdir()) == sorted([path, *others])
+
+
+def test_drafts_are_of_killed_writers_when_they_are_old(path: Path) -> None:
+    names = (f".{path.name}.0123456789abcdef.draft", ".journal.db.4711.draft", ".localtime.4711-99.draft")
+    old = sorted(path.with_name(name) for name in names)
+    for draft in (*old, path.with_name(".mine.draft"), path):
+        write_atomically(draft, "half")
+        os.utime(draft, (1000.0, 1000.0))
+    write_atomically(path.with_name(f".{path.name}.fedcba9876543210.draft"), "of a writer at work")
+
+    assert find_old_drafts(path.parent.parent, time.time()) == old
+    assert find_old_drafts(path.parent.parent, 4000.0) == []
 
 
 def test_a_missing_file_is_called_by_its_name(path: Path) -> None:
