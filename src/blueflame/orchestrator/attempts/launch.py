@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from blueflame.agents.runtime import AgentBrief, ResumingRuntime
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, ResumingRuntime
 from blueflame.git.blobs import read_files_at
 from blueflame.model.attempt import COMMITTING, Attempt, Duty, Ending
 from blueflame.model.ids import build_attempt_id
@@ -20,7 +20,7 @@ from blueflame.model.settings.fields import MAX_PERSONA_CHARS
 from blueflame.orchestrator.attempts.curator import build_curator_prompt
 from blueflame.orchestrator.attempts.lessons import word_shared_lessons
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
-from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
+from blueflame.orchestrator.attempts.model_access import ModelAccess, build_model_access, find_gateway_port
 from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
 from blueflame.orchestrator.attempts.triager import build_triager_prompt
 from blueflame.orchestrator.attempts.validator import build_validator_prompt
@@ -60,47 +60,18 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     ports = _reserve_ports(context, attempt)
     folder = context.engine.stage(attempt.id)
     folder.mkdir(parents=True, exist_ok=True)
-    port, token = find_gateway_port(context), f"bf-{token_hex(24)}"
-    inside = find_inner_path(context, checkout)
+    port = find_gateway_port(context)
     brief = replace(
-        _build_brief(context, session, attempt, inside, base, ports),
+        _build_brief(context, session, attempt, find_inner_path(context, checkout), base, ports),
         ports=tuple(ports or ()),
         home=find_home(context, folder),
         gateway=f"http://127.0.0.1:{port}",
-        token=token,
+        token=f"bf-{token_hex(24)}",
     )
-    timed_as_planned = brief.interactive == attempt.interactive  # else no person is here for an interactive planner
-    limits = context.settings.limits
-    # the warden ends silent agents only where limits.on_stall says so; else monitors/stalls reports them
-    ends_silent = limits.on_stall == KILL and not brief.interactive
-    timeout = attempt.timeout if timed_as_planned else session.limits.get_timeout(attempt.role)
     launch = context.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
-    access = None
-    if launch.apis:
-        places = {"{{worktree}}": inside, "{{agent}}": attempt.agent_id, "{{session}}": session.id}
-        web_search = "WebSearch" in brief.tools
-        access = build_model_access(
-            context,
-            attempt,
-            launch,
-            port=port,
-            token=token,
-            places=places,
-            web_search=web_search,
-            model=brief.model,
-            silence=compute_silence(timeout, limits.stall_timeout if limits.on_stall != "warn" else 0.0),
-        )
-    variables = build_worktree_variables(
-        root=context.repo.root,
-        worktree=inside,
-        branch=attempt.branch or "",
-        session=session.id,
-        task=attempt.subject,
-        base_branch=session.base_branch,
-        agent=attempt.agent_id,
-        role=attempt.role,
-        ports=ports,
-    )
+    timeout = _find_timeout(session, attempt, brief)
+    access = _build_access(context, attempt, brief, launch, port=port, timeout=timeout) if launch.apis else None
+    variables = _build_variables(context, session, attempt, brief.worktree, ports)
     walls = build_agent_walls(
         context, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, access=access
     )
@@ -114,9 +85,54 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
         prompt=launch.stdin,
         setup=_build_setup(context) if attempt.duty in COMMITTING else (),
         timeout=timeout,
-        silence=limits.stall_timeout if ends_silent else 0.0,
-        grace=limits.kill_grace,
+        silence=_find_stall_timeout(context, brief),
+        grace=context.settings.limits.kill_grace,
         secrets=access.secrets if access else {},
+    )
+
+
+def _find_timeout(session: Session, attempt: Attempt, brief: AgentBrief) -> float:
+    """An interactive planner without a person has the time of its role."""
+    timed_as_planned = brief.interactive == attempt.interactive
+    return attempt.timeout if timed_as_planned else session.limits.get_timeout(attempt.role)
+
+
+def _find_stall_timeout(context: SessionContext, brief: AgentBrief) -> float:
+    """The warden ends silent agents only where limits.on_stall says so; else monitors/stalls reports them."""
+    limits = context.settings.limits
+    return limits.stall_timeout if limits.on_stall == KILL and not brief.interactive else 0.0
+
+
+def _build_access(
+    context: SessionContext, attempt: Attempt, brief: AgentBrief, launch: AgentLaunch, *, port: int, timeout: float
+) -> ModelAccess:
+    limits = context.settings.limits
+    return build_model_access(
+        context,
+        attempt,
+        launch,
+        port=port,
+        token=brief.token,
+        places={"{{worktree}}": brief.worktree, "{{agent}}": brief.agent_id, "{{session}}": brief.session},
+        web_search="WebSearch" in brief.tools,
+        model=brief.model,
+        silence=compute_silence(timeout, limits.stall_timeout if limits.on_stall != "warn" else 0.0),
+    )
+
+
+def _build_variables(
+    context: SessionContext, session: Session, attempt: Attempt, inside: str, ports: range | None
+) -> Mapping[str, str]:
+    return build_worktree_variables(
+        root=context.repo.root,
+        worktree=inside,
+        branch=attempt.branch or "",
+        session=session.id,
+        task=attempt.subject,
+        base_branch=session.base_branch,
+        agent=attempt.agent_id,
+        role=attempt.role,
+        ports=ports,
     )
 
 
