@@ -19,6 +19,7 @@ from blueflame.documents.yaml import Document, YamlProblem, read_document
 from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import find_doubtful_settings
+from blueflame.session.idle_settings import find_idle_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def _find_warnings(
         for section in find_old_sections(data):
             text = "is a section of schema 1, which is still read; `blueflame config migrate` moves it under roles"
             yield YamlProblem(section, text)
-    for at, text in find_doubtful_settings(settings):
+    for at, text in (*find_doubtful_settings(settings), *find_idle_settings(settings)):
         yield YamlProblem(lifted.find_origin(at), text)
 
 

@@ -18,7 +18,7 @@ from blueflame.model.settings.roles import RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
 from blueflame.model.task import Assignment
-from blueflame.model.workflow import STAGE_DUTIES, Workflow, build_stages
+from blueflame.model.workflow import STAGE_DUTIES, Stage, Workflow, build_stages
 from blueflame.session.user_hooks import Hook
 
 ROUNDS_OF_ATTEMPTS = 2  # in a session, of all that a task may have in a row
@@ -224,8 +224,13 @@ def list_required_roles(workflow: Workflow) -> tuple[str, ...]:
 
 
 def list_making_roles(settings: Settings, workflow: str | None) -> tuple[str, ...]:
-    steps = _build_workflow(settings, workflow or settings.planning.workflow).steps
+    steps = list_workflow_stages(settings, workflow or settings.planning.workflow)
     return tuple(dict.fromkeys(stage.role for stage in steps if stage.duty is Duty.MAKE))
+
+
+def list_workflow_stages(settings: Settings, workflow: str) -> tuple[Stage, ...]:
+    """Return the stages of a workflow, also of one that cannot run."""
+    return _build_workflow(settings, workflow).steps
 
 
 def _list_stages(settings: Settings, name: str) -> tuple[str, ...]:

@@ -45,18 +45,7 @@ def find_ladder_problems(settings: Settings, limits: Limits, roles: Sequence[str
 
 
 def find_ignored_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
-    """Return warnings about settings that have no effect, here or with these runtimes."""
-    return (*_find_ignored_skills(settings), *_find_ignored_talk(settings, runtimes))
-
-
-def _find_ignored_skills(settings: Settings) -> tuple[str, ...]:
-    given = settings.superpowers
-    if "enabled" not in given.model_fields_set or not given.enabled or given.plugin:
-        return ()
-    return ("superpowers.enabled: no skills are loaded, because superpowers.plugin names no folder",)
-
-
-def _find_ignored_talk(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return warnings about settings that have no effect with these runtimes; see also `session.idle_settings`."""
     planner = runtimes.get(PLANNER)
     if planner is None or "interactive" not in settings.planning.model_fields_set or not settings.planning.interactive:
         return ()

@@ -236,7 +236,7 @@ class InstructionSettings(Section):
 
 class SuperpowersSettings(Section):
     enabled: bool = True
-    """Whether agents are given skills."""
+    """Whether agents are given the skills of `plugin`; without a plugin there are none."""
     skills: tuple[Text, ...] = build_tuple_field(
         ("test-driven-development", "systematic-debugging", "requesting-code-review", "brainstorming", "writing-plans")
     )
