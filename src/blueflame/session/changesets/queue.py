@@ -15,7 +15,7 @@ from blueflame.model.gate import GateKind
 from blueflame.session.cascade import find_reachable
 from blueflame.session.state import Session
 
-MIN_MERGER_TRIES = 2  # for one changeset, or its number of tasks if that is more: each of them can conflict once
+MIN_MERGER_TRIES = 2  # with a result, for one changeset, or its number of tasks if that is more: each can conflict once
 
 
 def find_next_changeset(session: Session) -> str | None:
@@ -74,9 +74,9 @@ def was_skipped_because(session: Session, changeset: Changeset, reason: str) -> 
 
 def handle_conflict(session: Session, changeset: str, conflict: Conflict) -> Event:
     """Ask for a merger agent, if the configuration has one and it was not tried too often; else send the task back."""
-    tries = session.attempts_on.get((changeset, session.workflow.find_role(Duty.MERGE)), 0)
-    most = max(MIN_MERGER_TRIES, len(session.changesets[changeset].changeset.tasks))
-    if session.limits.on_conflict == MERGER and tries < most:
+    record = session.changesets[changeset]
+    most = max(MIN_MERGER_TRIES, len(record.changeset.tasks))
+    if session.limits.on_conflict == MERGER and len(record.resolutions) < most:
         return ChangesetConflicted(changeset=changeset, conflict=conflict)
     return give_task_back(session, changeset, conflict)
 

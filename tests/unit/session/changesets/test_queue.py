@@ -83,6 +83,18 @@ def test_a_merger_that_vanishes_is_sent_again() -> None:
     assert landings(world) == ["cs-001"]
 
 
+def test_a_merger_that_vanished_is_no_try_when_the_base_moves_under_the_next_one() -> None:
+    class Moving(Clash):
+        def find_conflict(self, _changeset: str, _base: str, among: tuple[str, ...], resolved: int) -> str:
+            return self.odd if self.odd in among and resolved < 2 else ""
+
+        def pick_ending(self, attempt: Attempt) -> Ending:
+            return Ending.LOST if attempt.role == MERGER and attempt.n == 1 else Ending.PASSED
+
+    world = simulate_session(Moving(tasks("a"), "task-001"), workflow=FLOW)
+    assert landings(world) == ["cs-001"]
+
+
 def test_mergers_are_not_asked_for_ever() -> None:
     class Never(Clash):
         def find_conflict(self, _changeset: str, _base: str, among: tuple[str, ...], _resolved: int) -> str:
