@@ -38,6 +38,7 @@ from blueflame.session.state import Session
 from blueflame.system.bus_error import exit_on_bus_error
 from blueflame.system.layout import POOL_VARIABLE
 from blueflame.system.terminal import is_interactive
+from blueflame.system.threads import run_pooled
 from blueflame.telemetry.activity import ActivityTracker
 from blueflame.text.sanitize import clean_text
 from blueflame.views.item_diff import read_item_diff
@@ -141,7 +142,7 @@ def run_session(
         context, answerer = replace(context, converse=conversation), AnswererAfterChat(answerer, conversation, console)
     warn = _build_warner(console)
     try:
-        asyncio.run(_run_with_ticks(context, journal, session, view, answerer=answerer, warn=warn, until=until))
+        run_pooled(_run_with_ticks(context, journal, session, view, answerer=answerer, warn=warn, until=until))
     except BlueFlameError as error:
         if session.ended:  # the outcome is recorded: what fails afterwards does not change it
             warn(str(error))

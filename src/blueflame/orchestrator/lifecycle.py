@@ -76,7 +76,7 @@ from blueflame.system.clock import SystemClock
 from blueflame.system.environment import CALLER_VARIABLE
 from blueflame.system.files import remove_drafts, rotate_log, write_atomically
 from blueflame.system.layout import STATE_FOLDER, make_folder
-from blueflame.system.threads import open_thread_pool
+from blueflame.system.threads import open_thread_pool, run_pooled
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def abandon_session(project: Project, journal: Journal, session: str) -> None:
     """End a session to start a new one: its agents are ended and their commits are collected."""
     found = load_session(journal, session)
     reason = "a fresh session was started instead"
-    asyncio.run(execute_session(build_context(project, found), journal, found, answerer=NoAnswerer(), stop=reason))
+    run_pooled(execute_session(build_context(project, found), journal, found, answerer=NoAnswerer(), stop=reason))
     ended = SessionEnded(outcome="abandoned", reason=reason)
     journal.append(found.id, found.seq, [ended], SystemClock().now())
 

@@ -3,10 +3,11 @@ they share."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -44,6 +45,29 @@ def open_thread_pool() -> ThreadPoolExecutor:
         why = str(e) or "they do not run"
         raise WorldError(f"cannot start {count + SPARE_THREADS} threads ({why}): {LIMIT_REACHED}") from e
     return pool
+
+
+class PooledLoop(asyncio.SelectorEventLoop):
+    """Ends with the threads of its pool, and no further one: the usual loop starts one to wait for them, and waits
+    without end when that has no memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def set_default_executor(self, executor: ThreadPoolExecutor) -> None:  # type: ignore[override]
+        self._pool = executor
+        super().set_default_executor(executor)
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def run_pooled(work: Coroutine[object, object, _Result]) -> _Result:
+    """As `asyncio.run`, for work that opens a thread pool."""
+    with asyncio.Runner(loop_factory=PooledLoop) as runner:
+        return runner.run(work)
 
 
 def share_result(compute: Callable[[], _Result]) -> Callable[[], _Result]:

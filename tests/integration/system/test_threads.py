@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from blueflame.model.errors import WorldError
 from blueflame.system import threads
-from blueflame.system.threads import open_thread_pool, share_result
+from blueflame.system.threads import open_thread_pool, run_pooled, share_result
 
 LIMITED = """
 import threading
@@ -42,6 +43,18 @@ def test_all_threads_run_before_the_first_is_used() -> None:
         there = threading.active_count() - before
         wait([pool.submit(sum, (1, 2)) for _ in range(50)])
         assert threading.active_count() - before <= there
+
+
+def test_a_loop_ends_without_a_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that dies before it has reported its start, for want of memory, would be waited for without end."""
+
+    async def work() -> int:
+        pool = open_thread_pool()
+        asyncio.get_running_loop().set_default_executor(pool)
+        monkeypatch.setattr(threading.Thread, "start", lambda _thread: pytest.fail("one more thread"))
+        return await asyncio.to_thread(sum, (1, 2))
+
+    assert run_pooled(work()) == 3
 
 
 def test_threads_that_end_before_they_are_ready_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
