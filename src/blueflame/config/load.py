@@ -19,7 +19,7 @@ from blueflame.documents.yaml import Document, YamlProblem, read_document
 from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import find_doubtful_settings
-from blueflame.session.idle_settings import find_idle_settings
+from blueflame.session.unsupported_settings import find_idle_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blueflame.model.settings import Settings
-from blueflame.session.idle_settings import find_idle_settings
+from blueflame.session.unsupported_settings import find_idle_settings
 
 IDLE: tuple[tuple[str, dict[str, object]], ...] = (
     ("superpowers.enabled", {"superpowers": {"enabled": True}}),
