@@ -15,7 +15,7 @@ from blueflame.model.task import Cause
 from blueflame.orchestrator.attempts import run as attend
 from blueflame.report.build import build_report
 from blueflame.session.state import Session
-from blueflame.text.event_lines import format_log_lines
+from blueflame.text.event_lines import describe_event_briefly, format_log_lines
 from blueflame.views.changeset import build_changeset_view, list_notes
 from blueflame.views.items import build_item_json, build_item_view, find_item
 from support.sessions import SessionRun, Stage, Watcher, task, writes
@@ -130,9 +130,11 @@ def test_a_refused_call_that_was_made_nevertheless_is_reported_wherever_the_resu
     call = {"write": {"path": "elsewhere.txt", "text": "x"}, "rogue": True}
     stage.play(task(1), workers={1: [call, {"run": "rm elsewhere.txt", "rogue": True}, *writes("src/1.txt", "one")]})
     shown: list[str] = []
+    evidence: list[str] = []
 
     def look(gate: Gate, session: Session) -> str:
         shown.extend(list_notes(build_changeset_view(session, gate.subject)))
+        evidence.extend(gate.evidence["remarks"])
         return "approve"
 
     reported = stage.run({"changeset": [look], **STOP})
@@ -141,12 +143,16 @@ def test_a_refused_call_that_was_made_nevertheless_is_reported_wherever_the_resu
     assert ended.ending is Ending.PASSED
     assert [each.split()[0] for each in ended.defied] == ["Write", "Bash"]
     item = find_item(session, next(iter(session.attempts)))
+    report = build_report(reported.events, session, (), now=0.0)
     faces = {
         "the review": "\n".join(shown),
+        "the gate of other faces": "\n".join(evidence),
+        "the live line": "\n".join(line.words for each in reported.events if (line := describe_event_briefly(each))),
         "log": "\n".join(format_log_lines(reported.events)),
         "show": str(build_item_view(session, item)),
         "show --json": str(build_item_json(session, item, now=0.0)["attempt"]["defied"]),
-        "report": str(build_report(reported.events, session, (), now=0.0).attempts[0].reason),
+        "report": str(report.attempts[0].reason),
+        "report in short": "\n".join(incident.words for incident in report.incidents),
     }
     assert [name for name, text in faces.items() if "elsewhere.txt" not in text] == []
 

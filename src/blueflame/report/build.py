@@ -385,4 +385,6 @@ def _find_incident_kind(event: happened.Event) -> str:
             return ""
         case happened.AttemptIntended() if event.attempt.unguarded:
             return "isolation"
+        case happened.AttemptEnded() if event.ended.defied:
+            return "refused"
     return INCIDENT_KINDS.get(type(event), "")

@@ -377,7 +377,7 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     code = f", exit code {ended.exit_code}" if ended.exit_code and ended.ending is Ending.FAILED else ""
     took = f"{format_attempt(attempt)} {ending} after {time}{code}{commits}{cost}"
     if ended.ending is Ending.PASSED:
-        return ShortLine(OK, took)
+        return ShortLine(NOTE, f"{took}, {ended.remark}") if ended.remark else ShortLine(OK, took)
     if ended.ending in (Ending.ACCOUNT, Ending.QUESTION):  # the next line has the reason
         return ShortLine(DOT, took)
     return ShortLine(DOT if ended.passed else BAD, took + _format_reason(why))
@@ -504,7 +504,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.SlotAwaited: lambda e: ShortLine(NOTE if e.wait is not None and e.wait.is_late else DOT, _describe_slot(e)),
     _H.BudgetWarned: lambda e: ShortLine(NOTE, f"{e.used / e.limit:.0%} of the {e.budget}'s budget is used"),
     _H.SessionEnded: lambda e: ShortLine(
-        OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_format_reason(e.reason)}"
+        OK if e.outcome == "completed" else NOTE, f"{e.outcome.replace('_', ' ')}{_format_reason(e.reason)}"
     ),
 }
 """For other events the sentence of the activity log is shown."""

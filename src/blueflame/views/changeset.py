@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from blueflame.checks.leftovers import find_leftover_note
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
-from blueflame.session.clarifications import list_assumptions
+from blueflame.session.changesets.remarks import list_remarks
 from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
@@ -67,24 +66,12 @@ def build_changeset_view(session: Session, name: str) -> ChangesetView:
         budget=session.limits.session_budget,
         deferred=tuple(peer for peer in peers if peer.state is ChangesetState.DEFERRED),
         hand_offs=list_last_hand_offs(session, *record.changeset.tasks),
-        remarks=tuple(_list_remarks(session, record)),
+        remarks=tuple(
+            f"The agent of {task} {remark}."
+            for task in record.changeset.tasks
+            for remark in list_remarks(session, task)
+        ),
     )
-
-
-def _list_remarks(session: Session, record: ChangesetRecord) -> Iterator[str]:
-    """What the agents of its tasks did that a person should know."""
-    for name in record.changeset.tasks:
-        yield from (f"The agent of {name} {assumed}." for assumed in list_assumptions(session, name))
-        result = session.tasks[name].result
-        made = session.attempts.get(result.attempt) if result else None
-        if made is None or made.ended is None:
-            continue
-        if made.attempt.unguarded:
-            yield f"The agent of {name} worked with less than all walls ({made.attempt.unguarded})."
-        if left := find_leftover_note(made.ended.notes):
-            yield f"The agent of {name} left work uncommitted, which does not land: {left}."
-        if made.ended.remark:
-            yield f"The agent of {name} {made.ended.remark}."
 
 
 def format_size(build: Build) -> str:

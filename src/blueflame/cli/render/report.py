@@ -35,7 +35,7 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
         _render_table("Confidence of reviewers", [_build_calibration_row(row) for row in report.calibration]),
         _render_table("Decisions", [_build_decision_row(each, report.began) for each in report.decisions]),
         _render_table(
-            "Refused by the watcher", [(f"{rule.count} times", rule.rule) for rule in evidence.audit.refused]
+            "Refused by the watcher", [(format_count(rule.count, "time"), rule.rule) for rule in evidence.audit.refused]
         ),
         Text(f"The full report as a page: blueflame report {report.session} --html report.html", "quiet"),
     )

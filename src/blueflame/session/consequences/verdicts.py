@@ -34,10 +34,11 @@ def _describe_passed(checks: Sequence[Check]) -> str:
     if not checks:
         return "no checks are configured"
     known = [check.name for check in checks if not check.passed]
+    passed = len(checks) - len(known)
     fewer = [f"{check.name} ({check.tests_beside_base})" for check in checks if check.ran_fewer_tests]
     return "; ".join(
         (
-            f"{len(checks) - len(known)} checks passed",
+            f"{passed} {'check' if passed == 1 else 'checks'} passed",
             *([f"red before, same failures: {', '.join(known)}"] if known else []),
             *([f"fewer tests than on the base: {', '.join(fewer)}"] if fewer else []),
         )

@@ -33,6 +33,7 @@ from blueflame.session.budget import (
     format_session_budget,
 )
 from blueflame.session.cascade import block_dependants
+from blueflame.session.changesets.remarks import list_remarks
 from blueflame.session.clarifications import MAX_ANSWER_CHARS, list_assumptions
 from blueflame.session.environment import describe_problem
 from blueflame.session.gates.assignments import find_assignment_problem, list_known_runtimes
@@ -182,6 +183,7 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
         "weakened": [str(each) for each in build.weakened],
         "losses": [str(loss) for loss in build.losses],
         "assumptions": [f"{name} {assumed}" for name in tasks for assumed in list_assumptions(session, name)],
+        "remarks": [f"{name} {remark}" for name in tasks for remark in list_remarks(session, name)],
     }
 
 
