@@ -95,14 +95,16 @@ def test_a_retry_continues_with_the_commits_and_the_uncommitted_work_of_the_atte
 
 
 def test_no_attempt_is_lost_to_the_first_line_of_a_commit(stage: Stage) -> None:
-    """Where no rewording matches the pattern, the next attempt continues with the commits."""
+    """Where no rewording matches the pattern, the next attempt continues with the commits, and its ticket is theirs."""
     ticket = {"pattern": r"^ABC-\d+: .+", "example": "ABC-1: say it"}
     stage.reconfigure(validation={"commit_format": ticket})
-    again = [{"run": "git commit -q --amend -m 'ABC-7: one'"}]
-    stage.play(task(1), workers={1: {"1": [*writes("src/1.txt", "one")], "*": again}})
+    half = [{"write": {"path": "src/1.txt", "text": "one\n"}}, {"commit": "First half"}]
+    again = [{"append": {"path": "src/1.txt", "text": "two\n"}}, {"commit": "ABC-7: second half"}]
+    stage.play(task(1), workers={1: {"1": half, "*": again}})
     reported = stage.run()
     assert [ended.ending for ended in endings(reported)] == [Ending.POSTCHECK, Ending.PASSED]
-    assert (stage.root / "src" / "1.txt").read_text() == "one\n"
+    subjects = stage.git("log", "--no-merges", "--format=%s", "main").splitlines()
+    assert subjects[:2] == ["ABC-7: second half", "ABC-7: First half"]
 
 
 def test_commits_of_a_failed_attempt_are_kept(stage: Stage) -> None:

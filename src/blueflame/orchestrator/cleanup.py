@@ -63,16 +63,17 @@ def find_leftovers(
     now: float,
     max_age: float,
     at_work: bool,
-    forget_after: float = 0.0,
+    forget_after: float | None = None,
 ) -> tuple[Leftover, ...]:
     """Find leftovers, in a stable order. Unfinished sessions lose only the checkouts of ended attempts.
 
-    Logs are left over after `max_age`, whole sessions after `forget_after`; 0 = never. Ended sessions are not replayed.
+    Logs are left over after `max_age` (0 = never), whole sessions after `forget_after` (None = never). Ended sessions
+    are not replayed.
     """
     checkouts = list_checkouts(places.worktrees)  # read before the journal: one made meanwhile is not listed
     unfinished = _load_unfinished(journal)
     ended = [info for info in reversed(journal.list_sessions()) if info.ended is not None]
-    forgotten = [info.id for info in ended if forget_after and now - info.last_at > forget_after]
+    forgotten = [info.id for info in ended if forget_after is not None and now - info.last_at > forget_after]
     old = [info.id for info in ended if info.id in forgotten or (max_age and now - info.last_at > max_age)]
     owners = {agent: info.id for info in ended for agent in journal.list_agents(info.id)} if checkouts else {}
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blueflame.git.command import find_identity
@@ -62,8 +62,14 @@ def build_subject_rule(
         example=policy.commit_example,
         tasks=",".join(names),
         title=clean_line(changeset.changeset.title if changeset else session.tasks[attempt.subject].task.title),
-        ticket=find_ticket(session.request),
+        ticket=find_task_ticket(session, names),
     )
+
+
+def find_task_ticket(session: Session, names: Sequence[str]) -> str:
+    """The ticket that the request names, else one of the tasks."""
+    tasks = [session.tasks[name].task for name in names if name in session.tasks]
+    return find_ticket(session.request, *(text for task in tasks for text in (task.title, task.description)))
 
 
 def find_author(repo: Repository, settings: Settings) -> dict[str, str]:

@@ -110,10 +110,9 @@ PREFIXES: dict[str, Callable[[CommitStyle, str, str, str, str], str]] = {
 }
 
 
-def find_ticket(text: str) -> str:
-    """Return the first ticket that a text names, as ABC-123."""
-    found = TICKET_ID.search(text)
-    return found[0] if found else ""
+def find_ticket(*texts: str) -> str:
+    """Return the first ticket that one of the texts names, as ABC-123."""
+    return next((found[0] for text in texts if (found := TICKET_ID.search(text))), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,7 +206,7 @@ def test_old_sessions_are_deleted_with_all_that_belongs_to_them(
     assert play(landed, capsys, {"session": ["stop"]}).code == 7
     newer = found_in(landed)["session"]
     refs = [ref for ref in kept_refs(landed) if newer in ref]
-    rehearsed = here(capsys, "cleanup", "--older-than", "1ms", "--dry-run", "--json").json
+    rehearsed = here(capsys, "cleanup", "--older-than", "0s", "--dry-run", "--json").json
     assert [each["name"] for each in rehearsed["removed"] if each["kind"] == "session"] == [name]
     assert here(capsys, "cleanup", "--older-than", "90d", "--json").json["kept"] == []
     assert [each["session"] for each in here(capsys, "sessions", "--json").json["sessions"]] == [newer, name]

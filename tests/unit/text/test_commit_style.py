@@ -51,6 +51,7 @@ def test_without_a_ticket_there_is_no_empty_prefix() -> None:
     assert format_subject(detect_commit_style(["ABC-1: Add a guard"]), "Stop it") == "Stop it"
     assert find_ticket("do ABC-12, then XY-3") == "ABC-12"
     assert find_ticket("nothing here") == ""
+    assert find_ticket("nothing here", "Close XY-3") == "XY-3"
 
 
 def test_the_newest_subjects_are_shown_as_examples() -> None:

@@ -53,14 +53,13 @@ class DurationParameter(click.ParamType[float]):
     "--older-than",
     "age",
     type=DurationParameter(),
-    default=0.0,
     help="Also delete sessions that ended longer ago than this (90d, 12h) from the journal, with their logs.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="List every item instead of counts.")
 @config_option
 @json_option
 def cleanup(  # noqa: PLR0917 (its options)
-    dry_run: bool, drop_unmerged: bool, age: float, verbose: bool, config: Path | None, as_json: bool
+    dry_run: bool, drop_unmerged: bool, age: float | None, verbose: bool, config: Path | None, as_json: bool
 ) -> int:
     """Remove checkouts, old logs and refs of ended sessions. Unmerged commits are kept without --drop-unmerged."""
     project = open_project(config) if dry_run else open_trusted_project(config, can_ask=not as_json)

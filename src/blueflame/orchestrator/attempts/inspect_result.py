@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
 from blueflame.telemetry.audit import format_summary, read_audit
-from blueflame.text.commit_style import reword_message
+from blueflame.text.commit_style import find_ticket, reword_message
 from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
 
@@ -143,6 +143,10 @@ def _reword_commits(
     repo, attempt = context.repo, finished.attempt
     policy = load_policy(context.engine.mirror(attempt.id) / "policy.json")
     rule = build_subject_rule(repo, session, attempt, context.settings, policy)
+    if not rule.ticket:  # an attempt that continues earlier commits gives them its own
+        rule = replace(
+            rule, ticket=find_ticket(*(each.subject for each in found.commits if rule.is_kept(each.subject)))
+        )
     tip = reword_commits(repo, finished.base, found.tip, partial(reword_message, rule))
     if tip != found.tip:
         set_ref(repo, _get_result_ref(attempt), tip)

@@ -22,11 +22,11 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import set_ref
 from blueflame.model.changeset import Changeset, ChangesetRecord, Conflict
 from blueflame.model.ids import build_changeset_ref
-from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules
+from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, find_task_ticket
 from blueflame.session.clarifications import list_assumptions
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.state import Session
-from blueflame.text.commit_style import SubjectRule, find_ticket, fit_subject, format_subject
+from blueflame.text.commit_style import SubjectRule, fit_subject, format_subject
 from blueflame.text.sanitize import clean_line, shorten_line
 
 MAX_TRAILER_CHARS = 400
@@ -161,7 +161,7 @@ def _format_subject(inputs: MergeInputs) -> str:
         tasks=",".join(changeset.tasks),
         written=written,
         scope=_find_component(locks),
-        ticket=find_ticket(inputs.session.request),
+        ticket=find_task_ticket(inputs.session, changeset.tasks),
     )
     subject = format_subject(rule.style, title, written=written, scope=rule.scope, ticket=rule.ticket)
     if not rule.pattern or rule.is_kept(subject):
