@@ -8,6 +8,7 @@ import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -159,6 +160,8 @@ def _describe_annotation(annotation: Any) -> str:  # noqa: ANN401 (an annotation
         return f"mapping of {_describe_annotation(args[0])} to {_describe_annotation(args[1])}"
     if _is_model(annotation):
         return f"{{{', '.join(f'{name}: …' for name in annotation.model_fields)}}}"
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return " or ".join(annotation)
     return KIND_WORDS.get(annotation, str(annotation))
 
 
