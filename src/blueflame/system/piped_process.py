@@ -19,8 +19,10 @@ from typing import IO
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.process import kill_group, limit_memory, start_process
+from blueflame.system.process_identity import is_stopped
 
 CHUNK_BYTES = 1 << 16
+MAX_STOPPED_SECONDS = 10.0  # without an answer, after which a stopped child is given up
 END_SECONDS = 1.0  # for a child whose input is closed
 
 
@@ -82,13 +84,16 @@ class PipedProcess:
         return taken
 
     def _transfer(self) -> None:
-        """Write and read what the pipes take and have, or wait. EOFError: the child has ended."""
+        """Write and read what the pipes take and have, or wait. EOFError: the child has ended, or was stopped."""
         poll = select.poll()
         poll.register(self._output, select.POLLIN)
         if self._unsent:
             poll.register(self._input, select.POLLOUT)
-        ready = [handle for handle, _ in poll.poll(max(0.0, self._give_up - time.monotonic()) * 1000)]
-        if not ready:
+        left = self._give_up - time.monotonic()
+        ready = [handle for handle, _ in poll.poll(max(0.0, min(left, MAX_STOPPED_SECONDS)) * 1000)]
+        if not ready and is_stopped(self._child.pid):
+            raise EOFError
+        if not ready and left <= 0:
             done = f"not finished after {self._timeout:g} seconds, so it was killed"
             raise ProcessFailed(f"{shlex.join(self._argv)} in {self._cwd}: {done}")
         if self._input in ready:

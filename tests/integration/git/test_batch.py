@@ -17,6 +17,7 @@ from blueflame.git import batch
 from blueflame.git.batch import MAX_ASKED, MAX_IDLE, change_refs, close_idle, find_objects, find_ref, read_objects
 from blueflame.git.repository import Repository, open_repository
 from blueflame.model.errors import GitFailed, ProcessFailed
+from blueflame.system import piped_process
 from support.command_line import until
 
 Git = Callable[..., str]
@@ -87,11 +88,16 @@ def test_a_ref_is_read_as_it_is_now(ours: Repository, git: Git) -> None:
     assert find_ref(ours, REF) is None
 
 
-def test_a_process_that_was_killed_is_replaced(ours: Repository, git: Git) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_that_was_killed_or_stopped_is_replaced(
+    ours: Repository, git: Git, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(piped_process, "MAX_STOPPED_SECONDS", 0.02)
+    monkeypatch.setattr(piped_process, "END_SECONDS", 0.02)
     find_objects(ours, [ours.base_sha])
     change_refs(ours, [f"update {REF}\0{ours.base_sha}\0\0"])
     for pid in list_idle():
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     assert find_objects(ours, [ours.base_sha]) != [None]
     tip = commit(git, ours, "next")
     change_refs(ours, [f"update {REF}\0{tip}\0\0"])
