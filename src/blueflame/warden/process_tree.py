@@ -17,7 +17,7 @@ import sys
 from contextlib import contextmanager, suppress
 
 from blueflame.system.fd import read_file
-from blueflame.system.proc import is_zombie, read_boot_id, read_stat
+from blueflame.system.proc import is_stopped, is_zombie, read_boot_id, read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COOKIE_VARIABLE = "BLUEFLAME_COOKIE"
 LINUX = sys.platform == "linux"
+WRAPPERS = 2  # processes of bubblewrap above the program
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 _LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
@@ -92,6 +93,23 @@ def list_processes() -> list[ProcessInfo]:
 def list_descendants(roots: set[int]) -> list[ProcessInfo]:
     """List everything below the roots (without them), lowest pid first."""
     return _select_descendants(roots, list_processes())
+
+
+def is_program_stopped(leader: int, *, sandboxed: bool) -> bool:
+    """Whether the program, or what bubblewrap needs to run it, is stopped; the processes that it started do not count.
+
+    In a sandbox the program is the first child of the first child of the leader.
+    """
+    known, line = list_processes(), [leader]
+    while sandboxed and len(line) <= WRAPPERS:
+        children = [member for member in known if member.parent == line[-1]]
+        if not children:
+            break
+        line.append(min(children, key=lambda member: (member.start_time, member.pid)).pid)
+    try:
+        return any(is_stopped(read_stat(pid)) for pid in line)
+    except OSError:
+        return False
 
 
 def _select_descendants(roots: set[int], processes: list[ProcessInfo]) -> list[ProcessInfo]:

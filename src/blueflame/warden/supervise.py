@@ -13,7 +13,14 @@ from contextlib import suppress
 
 from blueflame.warden.attempt_folder import read_json, read_json_or_empty, touch_file, write_json
 from blueflame.warden.cgroup import count_outside_refusals
-from blueflame.warden.process_tree import LINUX, list_descendants, signal_group, signal_groups, signal_processes
+from blueflame.warden.process_tree import (
+    LINUX,
+    is_program_stopped,
+    list_descendants,
+    signal_group,
+    signal_groups,
+    signal_processes,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,11 +155,18 @@ def supervise_child(
         _pass_on_messages(attempt)
         why = _find_stop_reason(attempt, deadline, limits_output=limits_output)
         if why is not None:
-            reason, detail = why
+            reason, detail = _excuse_stopped(child, *why)
             ended, left = end_processes(attempt, pid, attempt.launch.grace, sandboxed=child.sandboxed)
             return ProcessEnding(reason, detail, ended, left, sandboxed=child.sandboxed)
         attempt.status.update(attempt.spool)
         attempt.poll_loop.wait(_compute_wait(attempt, deadline))
+
+
+def _excuse_stopped(child: ChildProcess, reason: str, detail: str) -> tuple[str, str]:
+    """One that was stopped could not come to an end by itself: what stopped it is not the task's doing."""
+    if reason not in ("timeout", "silent") or not is_program_stopped(child.pid, sandboxed=child.sandboxed):
+        return reason, detail
+    return "lost", f"it was stopped by a signal that Blue Flame did not send; {detail}; find out what did (kill -STOP)"
 
 
 def _warn_of_limits(attempt: SupervisedAttempt, deadline: float | None, timeout: float) -> None:

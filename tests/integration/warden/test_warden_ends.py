@@ -88,10 +88,15 @@ def test_the_time_of_an_agent_does_not_pass_while_all_is_stopped(folder: Path) -
     assert read_outcome(folder)["reason"] == "exited"
 
 
-def test_a_stopped_agent_is_ended(folder: Path) -> None:
-    ended = run_warden(write_launch(folder, "sh", "-c", "kill -STOP $$", timeout=0.3, grace=5))
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [("kill -STOP $$", "lost"), ("sleep 600 & kill -STOP $!; wait", "timeout")],
+    ids=["itself", "what it started"],
+)
+def test_a_stopped_agent_is_ended_and_lost(folder: Path, script: str, reason: str) -> None:
+    ended = run_warden(write_launch(folder, "sh", "-c", script, timeout=0.3, grace=5))
 
-    assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
+    assert (ended["reason"], ended["signal"]) == (reason, signal.SIGTERM)
 
 
 @pytest.mark.verification(37)
