@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, JournalEntry
+from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, EnvironmentFailed, JournalEntry
 from blueflame.model.gate import Gate
 from blueflame.orchestrator.lifecycle import prepare_folders
 from blueflame.session.state import Session
@@ -264,3 +264,35 @@ def test_a_result_that_changes_a_filtered_file_is_refused(filtered: Stage) -> No
         "filtered_path: src/old.dat (git stores it through the filter rot, which agents do not have)"
     ]
     assert filtered.git("status", "--porcelain") == ""
+
+
+def test_a_new_file_that_git_filters_is_held_until_the_filter_is_off_for_it(filtered: Stage) -> None:
+    filtered.reconfigure(limits={"max_retries": 0})
+    filtered.play(task(1, locks=["src/new.dat"]), workers={1: writes("src/new.dat", "xyz")})
+
+    def turn_off(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, EnvironmentFailed):
+            (filtered.root / ".git/info/attributes").write_text('"src/new.dat" -filter\n')
+
+    result = filtered.run(observers=[Watcher(turn_off)])
+    (problem,) = result.of(EnvironmentFailed)
+    assert (problem.cause, "'\"src/new.dat\" -filter'" in problem.reason) == ("filter", True)
+    assert (filtered.read("src/new.dat"), filtered.git("status", "--porcelain")) == ("xyz\n", "")
+
+
+def test_no_changeset_lands_through_a_filter_that_came_after_its_attempts(stage: Stage) -> None:
+    """A file that lands without its filter stays changed in the person's checkout, and nothing could land after it."""
+
+    def filter_all(_gate: Gate, _session: Session) -> str:
+        stage.git("config", "filter.rot.clean", "sed s/one/pointer/")
+        (stage.root / ".git/info/attributes").write_text("*.txt filter=rot\n")
+        return "approve"
+
+    def turn_off(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, EnvironmentFailed):
+            (stage.root / ".git/info/attributes").unlink()
+
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+    result = stage.run({"changeset": [filter_all]}, observers=[Watcher(turn_off)])
+    assert [(each.act, each.cause) for each in result.of(EnvironmentFailed)] == [("landing of cs-001", "filter")]
+    assert (result.session.outcome, stage.read("src/1.txt")) == ("completed", "one\n")

@@ -21,7 +21,6 @@ from itertools import islice
 from pathlib import Path
 
 from blueflame.git.command import find_identity, read_settings, run_git
-from blueflame.git.filters import build_unfiltered_args
 from blueflame.git.repository import Repository, list_tags
 from blueflame.git.spares.index_file import count_entries
 from blueflame.git.spares.store import (
@@ -43,6 +42,7 @@ RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
 FEW = 20  # files
 CHECKOUT_TIMEOUT = 1800.0  # a very large tree on a slow disk
 WRITE_SETTINGS = ("-c", "checkout.workers=0", "-c", "index.version=2", "-c", "core.splitIndex=false")
+UNFILTERED = "* -filter\n"  # before all other attributes, and whatever filters are configured (git/filters)
 COARSE_CLOCK, MAX_TICK_WAITS = 5, 50  # Linux: CLOCK_REALTIME_COARSE, by which file systems stamp inodes
 
 
@@ -103,8 +103,7 @@ def _write_files(repo: Repository, path: Path, wanted: CheckoutRecord, index: Pa
         shutil.copy2(index, path / ".git" / "index")  # with its time, by which git knows what it must read
     # No agent has run there yet, so git may run in it; afterwards it may not.
     place = ("--detach", wanted.base) if wanted.branch is None else ("--no-track", "-b", wanted.branch, wanted.base)
-    args = (*WRITE_SETTINGS, *build_unfiltered_args(repo.root), "checkout", "-q", "-f", *place)
-    run_git(path, *args, timeout=CHECKOUT_TIMEOUT)
+    run_git(path, *WRITE_SETTINGS, "checkout", "-q", "-f", *place, timeout=CHECKOUT_TIMEOUT)
 
 
 def _save_index(path: Path) -> None:
@@ -246,6 +245,7 @@ def write_own_files(repo: Repository, path: Path, base: str) -> None:
     for name in ("shallow", "info/exclude"):
         with suppress(FileNotFoundError):
             shutil.copyfile(repo.common_dir / name, inside / name)
+    (inside / "info" / "attributes").write_text(UNFILTERED, "utf-8")
     (inside / "config").write_text(_format_config(repo, base), "utf-8", "surrogateescape")
 
 

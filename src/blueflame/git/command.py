@@ -223,7 +223,7 @@ def build_identity_environment(repo: Path) -> dict[str, str]:
 
 
 def read_settings(repo: Path) -> Mapping[str, str]:
-    """Return the identity, and what git found out about the file system; asked once until a file changes."""
+    """Return the identity, filters, and what git found out about the file system; asked once until a file changes."""
     return _read_settings(repo, tuple(map(read_file_stamp, _list_settings_files(repo))))
 
 
@@ -232,7 +232,8 @@ def _list_settings_files(repo: Path) -> tuple[Path, ...]:
     home = Path(os.environ.get("HOME") or "/")
     chosen = os.environ.get("GIT_CONFIG_GLOBAL")
     configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config"
-    return (repo / ".git" / "config", repo / ".git", Path(chosen) if chosen else home / ".gitconfig", configured)
+    own = (repo / ".git" / "config", repo / ".git")
+    return (*own, Path(chosen) if chosen else home / ".gitconfig", configured, Path("/etc/gitconfig"))
 
 
 def read_file_stamp(place: Path) -> tuple[str, int, int]:
@@ -247,7 +248,8 @@ def read_file_stamp(place: Path) -> tuple[str, int, int]:
 
 @lru_cache(maxsize=64)
 def _read_settings(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> Mapping[str, str]:
-    wanted = r"^(user\.(name|email)|core\.(filemode|symlinks|ignorecase|precomposeunicode))$"
+    file_system = r"core\.(filemode|symlinks|ignorecase|precomposeunicode)"
+    wanted = rf"^(user\.(name|email)|{file_system}|filter\..*\.(clean|smudge|process))$"
     entries = split_nul(try_git(repo, "config", "-z", "--get-regexp", wanted).out)
     pairs = (entry.partition("\n") for entry in entries)
     return {key: value for key, _, value in pairs if value.strip()}

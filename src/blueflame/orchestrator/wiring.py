@@ -14,6 +14,7 @@ from pathlib import Path
 
 from blueflame.agents.registry import build_runtime
 from blueflame.agents.runtime import Runtime
+from blueflame.git.filters import list_filter_drivers
 from blueflame.journal.journal import Journal
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.mirrored import MirroredMemory
@@ -78,6 +79,7 @@ def build_context(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
         ),
         baseline=BaselineFile(project.paths.baseline),
+        filters=list_filter_drivers(project.repo.root),
         scripted=script is not None,
         cassette=cassette,
         memory=build_memory(settings, project.paths, os.environ),

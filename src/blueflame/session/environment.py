@@ -35,6 +35,7 @@ CAUSES = (
     ("remote", re.compile(r"^no pull request could be opened")),
     ("damage", re.compile(r"^the (repository|checkout) .* is damaged: ")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
+    ("filter", re.compile(r"^git stores .* through the filter")),
     ("dirty", re.compile(r"^your checkout of \S+ is not clean")),
     (
         "disk",
@@ -73,6 +74,7 @@ CAUSE_WORDS = {
     "missing": "programs of checks are missing",
     "remote": "the remote or its forge fails",
     "damage": "objects of git are damaged or missing",
+    "filter": "git filters files that agents changed",
     "under_way": "a merge, rebase or the like is under way in your checkout",
     "dirty": "your checkout has changes that are not committed, or files in the way",
     "disk": "the disk is full",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.filters import find_filtered_paths, find_used_filters
+from blueflame.git.filters import find_filtered_paths, find_used_filters, list_filter_drivers
 from blueflame.git.repository import Repository, open_repository
 from support.repositories import run_git
 
@@ -28,11 +28,20 @@ def test_a_filter_that_is_named_and_configured_is_found(attributed: Path) -> Non
     run_git(attributed, "config", "filter.lfs.process", "git-lfs filter-process")
     repo = read(attributed)
     assert find_used_filters(repo, repo.base_sha) == ("lfs",)
-    found = find_filtered_paths(repo, ["данные/a.bin", "a.bin", "данные/a.txt"])
-    assert [violation.path for violation in found] == ["данные/a.bin"]
+    run_git(attributed, "checkout", "-q", "--orphan", "another")
+    run_git(attributed, "rm", "-rqf", ".")
+    found = find_filtered_paths(repo, repo.base_sha, ["данные/a.bin", "a.bin", "данные/a.txt"], ["lfs"])
+    assert found == {"данные/a.bin": "lfs"}, "whatever is checked out"
 
 
 def test_a_filter_that_is_not_configured_is_none(attributed: Path) -> None:
     repo = read(attributed)
     assert find_used_filters(repo, repo.base_sha) == ()
-    assert find_filtered_paths(repo, ["данные/a.bin"]) == ()
+    assert find_filtered_paths(repo, repo.base_sha, ["данные/a.bin"], ["other"]) == {}
+
+
+def test_a_filter_that_is_configured_later_is_found(attributed: Path) -> None:
+    repo = read(attributed)
+    assert list_filter_drivers(repo.root) == ()
+    run_git(attributed, "config", "filter.lfs.clean", "git-lfs clean -- %f")
+    assert list_filter_drivers(repo.root) == ("lfs",)

@@ -16,7 +16,7 @@ from blueflame.documents.hand_offs import parse_hand_off
 from blueflame.git.batch import find_missing_commits
 from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.damage import find_damage
-from blueflame.git.filters import find_filtered_paths
+from blueflame.git.filters import find_filtered_changes, refuse_filtered_changes
 from blueflame.git.rebase import reword_commits
 from blueflame.git.repository import is_usable
 from blueflame.git.results import (
@@ -80,6 +80,8 @@ def inspect_commits(
         return judge_unreadable(context, finished, error)
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
     ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
+    if ending is Ending.PASSED and tip is not None:
+        refuse_filtered_changes(context.repo, finished.base, tip)  # no agent could have done better
     last_text = _read_last_words(finished) if ending is Ending.PASSED else describe_ending(finished)
     return AttemptOutcome(
         ending=ending,
@@ -311,7 +313,7 @@ def find_violations(
     secrets, base = context.settings.validation.secrets, finished.base
     changes = list_changes(context.repo, base, found.tip)
     also = (
-        *find_filtered_paths(context.repo, (change.path for change in changes if change.status != "D")),
+        *find_filtered_changes(context.repo, base, changes, context.filters),
         *scan_result(context.repo, base, found.tip, secrets),
         *compare_fingerprint(context, finished.attempt),
         *(find_leftover_violations(left, policy.blocked_paths.written) if left else ()),

@@ -9,6 +9,7 @@ from functools import partial
 
 from blueflame.checks.failed_tests import compare_with_base
 from blueflame.checks.merge_losses import find_losses
+from blueflame.git.filters import refuse_filtered_changes
 from blueflame.git.forges import PullRequest, choose_forge, create_pull_request, push_branch
 from blueflame.git.landing import Advanced, Dirty, advance_branch
 from blueflame.git.merge import find_tree
@@ -176,8 +177,10 @@ async def land_changeset(
     assert build is not None, f"{effect.changeset} was approved without a build"
     if context.settings.landing.mode == PULL_REQUEST:
         return await asyncio.to_thread(open_pull_request, context, session, record, build)
-    if isinstance(lost := await asyncio.to_thread(read_base, context.repo, session), BaseLost):
-        return [lost]
+    if isinstance(base := await asyncio.to_thread(read_base, context.repo, session), BaseLost):
+        return [base]
+    if base == build.base:  # on another one it is built again, with other attributes
+        await asyncio.to_thread(refuse_filtered_changes, context.repo, base, build.commit)
     done = await asyncio.to_thread(advance_branch, context.repo, session.base_branch, old=build.base, new=build.commit)
     if isinstance(done, Advanced):
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]
@@ -199,6 +202,7 @@ def open_pull_request(
     """Idempotent. Without a remote or a forge it is held and tried again, as all that fails outside of us."""
     landing, changeset = context.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
+    refuse_filtered_changes(context.repo, build.base, build.commit)
     try:
         push_branch(context.repo, landing.remote, build.commit, branch, timeout=landing.push_timeout)
         forge = choose_forge(context.repo.root, landing.remote, landing.forge)
