@@ -49,14 +49,7 @@ class Repository:
 
 def open_repository(path: Path, *, base_branch: str) -> Repository:
     """Open the repository of any folder of a work tree; Refused says what is wrong and how to fix it."""
-    if not path.exists():
-        raise Refused(f"{path} does not exist; give the path of a git repository")
-    if not path.is_dir():
-        raise Refused(f"{path} is a file; give the folder of a git repository")
-    if (version := read_git_version()) < MIN_GIT_VERSION:
-        shown, needed = ".".join(map(str, version)), ".".join(map(str, MIN_GIT_VERSION))
-        raise Refused(f"git {shown} is too old: Blue Flame needs git {needed} or newer; upgrade git")
-    places = _find_folders(path)
+    places = _find_places(path)
     root = places["root"]
     head = try_git(root, "rev-parse", "--symbolic-full-name", "HEAD")
     base_sha = _find_base(root, base_branch)
@@ -70,6 +63,22 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
         detached=head.code == 0 and head.out.strip() == "HEAD",
         submodules=_list_submodules(root, base_sha),
     )
+
+
+def find_root(path: Path) -> Path:
+    """Return the top of the work tree of any folder in it, whatever its branches are called."""
+    return _find_places(path)["root"]
+
+
+def _find_places(path: Path) -> dict[str, Path]:
+    if not path.exists():
+        raise Refused(f"{path} does not exist; give the path of a git repository")
+    if not path.is_dir():
+        raise Refused(f"{path} is a file; give the folder of a git repository")
+    if (version := read_git_version()) < MIN_GIT_VERSION:
+        shown, needed = ".".join(map(str, version)), ".".join(map(str, MIN_GIT_VERSION))
+        raise Refused(f"git {shown} is too old: Blue Flame needs git {needed} or newer; upgrade git")
+    return _find_folders(path)
 
 
 def list_object_folders(objects: Path) -> Iterator[str]:

@@ -39,6 +39,8 @@ def find_blockers(
     repo: Repository, places: ProjectPaths, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> Iterator[str]:
     """`config` is the file in use: while it is untracked, as after `blueflame init`, the checkout counts as clean."""
+    if (wanted := settings.project.base_branch) != repo.base_branch:
+        yield f"the base branch {wanted} does not exist; name one with --base, or correct project.base_branch"
     yield from () if allow_dirty else _check_clean(repo, places, config)
     yield from find_foreign_state(repo, places)
     yield from _check_disk(repo, places, settings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,22 +54,52 @@ class Project:
         return self.loaded.settings
 
     @cached_property
-    def repo(self) -> Repository:
-        """The repository; raises Refused when sessions cannot work in it."""
-        from blueflame.git.repository import open_repository
+    def root(self) -> Path:
+        """The top of the work tree; it needs no base branch."""
+        from blueflame.git.repository import find_root
 
-        return open_repository(self.loaded.repo, base_branch=self.settings.project.base_branch)
+        return find_root(self.loaded.repo)
+
+    @cached_property
+    def repo(self) -> Repository:
+        """The repository; raises Refused when sessions cannot work in it.
+
+        Without the base branch of the configuration, on that of the newest session that has one: it can be undone,
+        shown and cleaned up, and only a new session is refused (orchestrator/preflight).
+        """
+        from blueflame.git.repository import open_repository
+        from blueflame.model.errors import NoBaseBranch
+
+        try:
+            return open_repository(self.loaded.repo, base_branch=self.settings.project.base_branch)
+        except NoBaseBranch:
+            for base in self._list_used_bases():
+                with suppress(NoBaseBranch):
+                    return open_repository(self.loaded.repo, base_branch=base)
+            raise
+
+    def _list_used_bases(self) -> tuple[str, ...]:
+        """The base branches of the sessions, newest first; before them that of an unfinished one."""
+        from blueflame.journal.journal import Journal
+
+        if not self.state.journal.exists():
+            return ()
+        with Journal.open_read_only(self.state.journal) as journal:
+            left, known = journal.find_unfinished(), journal.list_sessions()
+        return tuple(
+            dict.fromkeys(each.base_branch for each in (*([left] if left else []), *known) if each.base_branch)
+        )
 
     @cached_property
     def state(self) -> StatePaths:
         """The state folder. Git and the settings are read only where the configuration file is not at the root."""
         folder = resolve_repo_folder(self.config, ".")
         at_root = (folder / ".git").exists() and not may_name_repo(self.config)
-        return StatePaths(folder if at_root else self.repo.root)
+        return StatePaths(folder if at_root else self.root)
 
     @cached_property
     def paths(self) -> ProjectPaths:
-        root, settings = self.repo.root, self.settings.project
+        root, settings = self.root, self.settings.project
         return ProjectPaths(
             root=root,
             worktrees=Path(os.path.normpath(root / Path(settings.worktree_dir).expanduser())),
@@ -77,7 +108,7 @@ class Project:
 
     def check(self) -> None:
         """Load the configuration and open the repository; raise what is wrong with them."""
-        self.paths  # noqa: B018 (the property does it)
+        self.repo  # noqa: B018 (the property does it)
 
 
 def open_project(config: Path | None = None, *, start: Path | None = None) -> Project:

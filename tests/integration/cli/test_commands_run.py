@@ -164,6 +164,8 @@ def test_a_session_runs_on_the_named_base_where_the_configured_one_does_not_exis
     resumed = bench("resume", "--decisions-file", bench.file("решения.yaml", YES))
     assert resumed.code == 0, resumed.err
     assert "Landed on ствол" in resumed.out
+    for words in (["status"], ["diff", "cs-001"], ["report"], ["undo", "cs-001", "--yes"], ["cleanup"]):
+        assert bench(*words).code == 0, words
 
 
 @pytest.mark.parametrize(

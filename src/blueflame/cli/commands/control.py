@@ -176,19 +176,22 @@ def fix(
         found = find_fixed_work(project.repo, journal, work, session=session, running=running)
     task = build_fix(found.session, found.work, text, locks=locks, builds_on=found.work.session == running)
     if running is None:
-        return _start_fix(task, found.work, workflow, options, allow_dirty=allow_dirty)
+        base = found.session.base_branch if found.session.base_branch != project.settings.project.base_branch else None
+        return _start_fix(task, found.work, workflow, options, allow_dirty=allow_dirty, base=base)
     if workflow is not None:
         raise UsageError(f"{running} runs with its own workflow: leave --workflow out, or stop it first")
     body = build_edit_payload([task]) | {"work": asdict(found.work), "by": name_caller(os.environ)}
     return send_message(project, running, "fix", body, as_json=options.as_json)
 
 
-def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOptions, *, allow_dirty: bool) -> int:
-    """Start a session with this one task."""
+def _start_fix(
+    task: Task, work: FixedWork, workflow: str | None, options: RunOptions, *, allow_dirty: bool, base: str | None
+) -> int:
+    """Start a session with this one task, on `base` where the work is on another branch than the configured one."""
     from blueflame.cli.commands.run import Request, refuse_unfinished, start_session
     from blueflame.session.requests.tasks import fill_task
 
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=base)
     with open_journal(project) as journal:
         refuse_unfinished(journal.find_unfinished())
     task = fill_task(task, "task-001", project.settings.permissions.allowed_paths)

@@ -16,7 +16,7 @@ from blueflame.cli.options import PATH, foreground_options, session_argument
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
-from blueflame.model.errors import NoBaseBranch, PlanError, Refused, UsageError
+from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.event import FixRequested, RequestSized
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.house.arrival import IncomingRequest
@@ -184,14 +184,7 @@ def resume(
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
-    try:
-        project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
-    except NoBaseBranch:  # it may have been started with --base
-        with open_journal(open_project(options.config)) as journal:
-            left = journal.find_unfinished()
-        if left is None:
-            raise
-        project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=left.base_branch)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
