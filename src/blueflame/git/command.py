@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import stat
 from collections.abc import Callable, Mapping
@@ -62,6 +63,7 @@ SETTING_VARIABLES = MappingProxyType(
 OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 REPAIR_GIT = "run 'git version' yourself, and repair or reinstall git"
+WRAPPED = "may be a wrapper; let it print nothing of its own, or put the real git before it in PATH"
 RESTORE_OBJECTS = "run 'git fsck', and fetch or restore the objects that it names"
 FIXES = (
     (r"bad (config line|numeric config|boolean config)", "correct that setting or remove it"),
@@ -259,10 +261,25 @@ def _read_settings(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> Map
 def read_git_version() -> tuple[int, ...]:
     """Return (2, 39, 5) for `git version 2.39.5 (Apple Git-154)`."""
     text = run_git(Path("/"), "version")
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    found = re.fullmatch(r"git version (\d+)\.(\d+)(?:\.(\d+))?\b[^\n]*\n", text)
     if found is None:
-        raise GitFailed(f"git version: cannot find a version in {text!r}")
+        raise _build_answer_error("version", text)
     return tuple(int(part or 0) for part in found.groups())
+
+
+def read_number(repo: Path, *args: str, timeout: float | None = 60) -> int:
+    """Run git for an answer that is a number."""
+    text = run_git(repo, *args, timeout=timeout)
+    if not text.strip().isdecimal():
+        raise _build_answer_error(args[0], text)
+    return int(text)
+
+
+def _build_answer_error(command: str, text: str) -> GitFailed:
+    program = shutil.which("git")
+    return GitFailed(
+        f"git {command} printed {text.strip()[:200]!r}, which is not its answer alone: {program} {WRAPPED}"
+    )
 
 
 def build_agent_identity(agent_id: str) -> dict[str, str]:

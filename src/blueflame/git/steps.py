@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from blueflame.git.batch import ask, find_objects, read_objects
-from blueflame.git.command import remember_answers, run_git, run_git_capped, split_nul
+from blueflame.git.command import read_number, remember_answers, run_git, run_git_capped, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 from blueflame.system.piped_process import PipedProcess
@@ -66,7 +66,7 @@ def check_history(repo: Repository, base: str, tip: str) -> None:
         if not parents:
             raise GitFailed(f"commit {sha[:12]} has no parent: a history that does not begin at {base[:12]}")
     elsewhere = ("--not", base, "--exclude=refs/blueflame/*", "--all")
-    new = int(run_git(repo.root, "rev-list", "--count", tip, *elsewhere, timeout=GIT_TIMEOUT))
+    new = read_number(repo.root, "rev-list", "--count", tip, *elsewhere, timeout=GIT_TIMEOUT)
     if new != len(rows):
         raise GitFailed(
             f"{len(rows) - new} commits of the result are on another branch of {repo.root}: history of others"

@@ -125,6 +125,17 @@ def test_versions_are_read_as_numbers() -> None:
     assert commands.read_git_version() >= repository.MIN_GIT_VERSION
 
 
+def test_a_git_that_prints_lines_of_its_own_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = tmp_path / "git"
+    wrapper.write_text('#!/bin/sh\necho welcome\n[ "$1" = version ] && echo git version 2.40.1 || echo 1\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    commands.read_git_version.cache_clear()
+    for ask in (commands.read_git_version, lambda: commands.read_number(tmp_path, "rev-list", "--count", "HEAD")):
+        with pytest.raises(GitFailed, match=rf"printed 'welcome.*{wrapper} may be a wrapper"):
+            ask()
+
+
 # --- fit
 
 
