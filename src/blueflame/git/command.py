@@ -75,7 +75,8 @@ FIXES = (
         r"index file (smaller|corrupt|open failed)|bad index file|bad signature 0x|index uses .* extension",
         "the index is damaged: remove it and run 'git reset', which keeps your files",
     ),
-    (r"No space left|Disk quota exceeded|File too large", "free some space"),
+    (r"No space left|Disk quota exceeded", "free some space"),
+    (r"File too large", "raise 'ulimit -f'"),
     (r"Read-only file system|Permission denied|insufficient permission", "make it writable for yourself"),
     (
         r"Resource temporarily unavailable|cannot fork|unable to create thread",
@@ -183,6 +184,8 @@ def _explain_exit(code: int) -> str:
     """Explain a git that ended without a word, and name the fix."""
     if -code == signal.SIGKILL:
         return "it was killed by signal 9; see whether memory is short (journalctl -k), then try again"
+    if -code == signal.SIGXFSZ:
+        return "it met the limit on file sizes; raise 'ulimit -f'"
     if code < 0:
         return f"it was killed by signal {-code}; {REPAIR_GIT}"
     return f"exit code {code} without a message; {REPAIR_GIT}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.errors import JournalError
+from blueflame.system.disk import describe_file_limit
 from blueflame.system.fd import sync_path
 
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
@@ -81,6 +82,8 @@ def _format_error(path: Path, doing: str, error: sqlite3.Error, schema: Schema) 
         resume=schema.resume,
         kept=schema.kept and f"; {schema.kept}",
     )
+    if code == sqlite3.SQLITE_IOERR and (limit := describe_file_limit()):
+        remedy = f"{limit}, then run `{schema.resume}`"
     return f"cannot {doing} the journal {path}: {remedy} (SQLite: {error}). Nothing was changed"
 
 

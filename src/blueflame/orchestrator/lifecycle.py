@@ -73,6 +73,7 @@ from blueflame.session.team.seats import learn_seats
 from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
+from blueflame.system.disk import check_file_sizes
 from blueflame.system.environment import CALLER_VARIABLE
 from blueflame.system.files import remove_drafts, rotate_log, write_atomically
 from blueflame.system.layout import STATE_FOLDER, make_folder
@@ -83,6 +84,7 @@ from blueflame.system.threads import open_thread_pool, run_pooled
 def lock_project(project: Project) -> Iterator[Journal]:
     """Hold the lock of the repository and open the journal; a second orchestrator is refused and changes nothing."""
     require_trust(project)
+    check_file_sizes()
     paths = project.paths
     prepare_folders(project)
     try:

@@ -39,14 +39,13 @@ CAUSES = (
     ("dirty", re.compile(r"^your checkout of \S+ is not clean")),
     (
         "disk",
-        re.compile(
-            r"no space left|out of disk|couldn't write '|quota|file too large|disk is (nearly )?full", re.IGNORECASE
-        ),
+        re.compile(r"no space left|out of disk|couldn't write '|quota|disk is (nearly )?full", re.IGNORECASE),
     ),
     (
         "limit",
         re.compile(
-            r"resource temporarily unavailable|too many open files|cannot (fork|allocate memory)|limit on processes",
+            r"resource temporarily unavailable|too many open files|cannot (fork|allocate memory)|file too large|"
+            r"limit on (processes|file sizes)",
             re.IGNORECASE,
         ),
     ),
@@ -74,11 +73,11 @@ CAUSE_WORDS = {
     "missing": "programs of checks are missing",
     "remote": "the remote or its forge fails",
     "damage": "objects of git are damaged or missing",
-    "filter": "git filters files that agents changed",
     "under_way": "a merge, rebase or the like is under way in your checkout",
+    "filter": "git filters files that agents changed",
     "dirty": "your checkout has changes that are not committed, or files in the way",
     "disk": "the disk is full",
-    "limit": "a limit on processes, open files or memory is reached",
+    "limit": "a limit on processes, open files, file sizes or memory is reached",
     "io": "the disk or its connection fails",
     "lock": "a lock of git is held",
     "permission": "a file or folder cannot be used",

@@ -25,6 +25,7 @@ ADVICE_BY_ERRNO = {
     errno.ENOTDIR: "a file is where a folder must be: move it away",
     errno.EEXIST: "a file is where a folder must be: move it away",
     errno.EMFILE: "too many open files: raise `ulimit -n`",
+    errno.EFBIG: "the limit on file sizes is reached: raise `ulimit -f`",
     errno.ENOLCK: "this disk has no locks: keep the repository on another one",
 }
 DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -109,3 +111,23 @@ def test_without_proc_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
     with pytest.raises(WorldError, match="Mount /proc"):
         measure_free(tmp_path)
+
+
+def test_a_limit_on_file_sizes_is_named_before_a_session_and_by_a_journal_that_meets_it(tmp_path: Path) -> None:
+    meet = f"Journal.open(Path({str(tmp_path / 'journal.db')!r}))"
+    words = "files are limited to 8 kB each, which is too little: raise it to 16 MB ('ulimit -f 16384') or more"
+    assert run_limited("check_file_sizes()") == f"{words}, then run 'blueflame resume'"
+    assert f"journal.db: {words}, then run `blueflame resume`" in run_limited(meet)
+
+
+def run_limited(act: str) -> str:
+    lines = (
+        "from pathlib import Path",
+        "from blueflame.journal.journal import Journal",
+        "from blueflame.model.errors import BlueFlameError",
+        "from blueflame.system.disk import check_file_sizes",
+        f"try: {act}",
+        "except BlueFlameError as e: print(e)",
+    )
+    limited = ("bash", "-c", 'ulimit -f 8; exec "$0" -c "$1"', sys.executable, "\n".join(lines))
+    return subprocess.run(limited, capture_output=True, text=True, check=True).stdout.strip()
