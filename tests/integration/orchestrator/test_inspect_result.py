@@ -12,8 +12,15 @@ import pytest
 
 from blueflame.agents.runtime import AgentOutput
 from blueflame.model.attempt import Ending
+from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import GitFailed
-from blueflame.orchestrator.attempts.inspect_result import describe_ending, judge_unreadable, read_leftovers
+from blueflame.orchestrator.attempts.inspect_result import (
+    describe_ending,
+    find_audit_gaps,
+    judge_unreadable,
+    read_leftovers,
+    was_nothing_done_unwatched,
+)
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -73,3 +80,20 @@ def test_commits_of_a_lost_attempt_are_fetched_again_when_our_git_was_killed(tmp
         judge_unreadable(context, finished, killed)
     damaged = GitFailed("the branch names a missing object, not a commit")
     assert judge_unreadable(context, finished, damaged).ending is Ending.LOST
+
+
+@pytest.mark.parametrize(("denied", "nothing"), [(True, True), (False, False)])
+def test_calls_that_a_hook_refused_without_asking_are_not_done_unwatched(
+    tmp_path: Path, *, denied: bool, nothing: bool
+) -> None:
+    """As without /proc, without which it cannot ask, or while its warden is stopped."""
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=0, watch={"last": ""})
+    calls = (ObservedCall("Write", "src/1.txt", "call-1", "d" * 64, denied),)
+    finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(calls=calls))
+    (tmp_path / "audit.jsonl").touch()
+    paths = SimpleNamespace(audit=lambda _agent: tmp_path / "audit.jsonl")
+    context = cast("SessionContext", SimpleNamespace(paths=paths))
+
+    assert find_audit_gaps(context, finished) == ("Write 'src/1.txt' was never asked for",)
+    assert was_nothing_done_unwatched(context, finished) is nothing

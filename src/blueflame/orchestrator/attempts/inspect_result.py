@@ -212,6 +212,12 @@ def find_audit_gaps(context: SessionContext, finished: FinishedAttempt) -> tuple
     )
 
 
+def was_nothing_done_unwatched(context: SessionContext, finished: FinishedAttempt) -> bool:
+    """Whether every call that the watcher does not know was refused: its hook could not ask."""
+    done = tuple(call for call in finished.gathered.calls if not call.denied)
+    return not find_audit_gaps(context, replace(finished, gathered=replace(finished.gathered, calls=done)))
+
+
 def find_defied(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:
     """Refused calls that its output shows as done: the agent's program does not obey its hook."""
     audit = read_audit(context.paths.audit(finished.attempt.agent_id))

@@ -42,7 +42,7 @@ from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.check_commit import install_dependencies, is_setup_green
 from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, wait_for_spare
 from blueflame.orchestrator.attempts.curator import read_curator
-from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
+from blueflame.orchestrator.attempts.inspect_result import save_fingerprint, was_nothing_done_unwatched
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
 from blueflame.orchestrator.attempts.lessons import give_lessons
@@ -351,6 +351,8 @@ def _find_interference(
         return f"{audit} was removed: what it did is unknown"
     if ending is Ending.UNWATCHED and _was_hook_replaced(session.attempts[attempt.id].started_at or 0.0):
         return "Blue Flame was removed or installed again while it ran, so its calls could not be watched"
+    if ending is Ending.UNWATCHED and was_nothing_done_unwatched(context, finished):
+        return "its hook could not ask whether its calls are allowed, and refused them"
     refused = finished.outcome.refused_forks
     if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
         return f"{refused} processes could not be started while it ran: {LIMIT_REACHED}"
