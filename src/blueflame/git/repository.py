@@ -303,7 +303,7 @@ def _suggest_branch(root: Path, wanted: str, branches: tuple[str, ...]) -> str:
     if remote:
         return f"make it from the remote one: git branch {wanted} {remote}"
     shown = ", ".join(branches[:10]) + (f" and {len(branches) - 10} more" if len(branches) > 10 else "")
-    return f"{suggest(wanted, branches)} There are: {shown}".lstrip()
+    return suggest(wanted, branches, before=f"there are {shown}; ") or f"there are {shown}"
 
 
 def _list_branches(root: Path, below: str) -> tuple[str, ...]:

@@ -275,7 +275,7 @@ def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
         return settings.workflows[name]
     known = ", ".join(settings.workflows)
     hint = suggest(name, settings.workflows)
-    raise UsageError(f"there is no workflow {name!r}: {hint} The configuration has {known}".replace(":  ", ": "))
+    raise UsageError(f"there is no workflow {name!r}: {hint or 'check the name.'} The configuration has {known}")
 
 
 def _check_workflow_runs(workflow: Workflow) -> None:

@@ -231,7 +231,7 @@ def test_a_misspelt_base_branch_gets_a_suggestion_and_the_list(repo: Path, git: 
     git(repo, "branch", "develop")
     git(repo, "branch", "blueflame/ses-1/task-001/1")
     said = refusal(repo, "mian")
-    assert "did you mean main? There are: develop, main" in said
+    assert "there are develop, main; did you mean main?" in said
     assert "blueflame/" not in said
 
 

@@ -431,6 +431,9 @@ def _explain_closed_gate(session: Session, gate_id: str) -> str:
         return f"gate {gate_id} was already answered: {answer.choice} (by {answer.by})"
     if gate_id in session.withdrawn:
         return f"gate {gate_id} needs no answer any more: {session.withdrawn[gate_id]}"
+    about = [gate.id for gate in session.open_gates.values() if gate.subject == gate_id]
+    if about:
+        return f"there is no open gate {gate_id}: the one about it is {', '.join(about)}"
     waiting = ", ".join(session.open_gates) or "none"
     return f"there is no open gate {gate_id}; open gates: {waiting}"
 

@@ -114,6 +114,9 @@ def test_an_answer_to_a_gate_that_is_not_there_names_those_that_are() -> None:
     assert answer_error(session, "changeset-cs-009", Answer(choice="approve")) == (
         "there is no open gate changeset-cs-009; open gates: changeset-cs-001"
     )
+    assert answer_error(session, "cs-001", Answer(choice="approve")) == (
+        "there is no open gate cs-001: the one about it is changeset-cs-001"
+    )
 
 
 def test_a_late_answer_is_refused_with_the_first_answer() -> None:
