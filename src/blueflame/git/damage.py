@@ -14,7 +14,10 @@ from blueflame.git.repository import Repository, list_object_folders
 from blueflame.system.disk import measure_folder
 
 WITHOUT_INDEXES = ("-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false")
-VERIFIED = ("--objects", "--verify-objects", "--missing=allow-promisor")
+ALLOWED = "--missing=allow-promisor"  # what a partial clone has elsewhere
+VERIFIED = ("--objects", "--verify-objects", ALLOWED)
+THEIR_REFS = ("--exclude=refs/blueflame/*", "--all")
+MAX_LISTED_BYTES = 100 << 20  # every object of it is looked up within a second or two
 MAX_WHOLE_BYTES = 1 << 30  # read in some 4 seconds; of larger repositories only the newest commits are looked at
 CHECKED_ANCESTORS = 100  # more than agents look at
 READ_TIMEOUT = 1800.0  # a very large tree on a slow disk
@@ -25,13 +28,16 @@ def find_damage(repo: Repository, shas: Iterable[str]) -> str:
     """Why git cannot read these commits with their files, or a ref, or history, and the fix; "" if it can.
 
     Every file of the commits is read, and every object that no pack has: git also lists one whose content is damaged.
-    A pack is compared with its own checksum, which costs a hundredth of reading its objects.
+    A pack is compared with its own checksum, which costs a hundredth of reading its objects. What packed commits need
+    and no one has is looked for in small repositories only.
     Indexes that git can do without are not used.
     """
     commits, folders = tuple(shas), tuple(list_object_folders(repo.objects))
-    is_whole = sum(map(measure_folder, folders)) <= MAX_WHOLE_BYTES
+    size = sum(map(measure_folder, folders))
+    is_whole = size <= MAX_WHOLE_BYTES
     history = (*VERIFIED, "--unpacked") if is_whole else (f"--max-count={CHECKED_ANCESTORS}",)
-    for walk in (("--no-walk", *VERIFIED), (*history, "--exclude=refs/blueflame/*", "--all")):
+    listed = (("--objects", ALLOWED, *THEIR_REFS),) if is_whole and size <= MAX_LISTED_BYTES else ()
+    for walk in (("--no-walk", *VERIFIED), (*history, *THEIR_REFS), *listed):
         args = (*WITHOUT_INDEXES, "rev-list", "--quiet", *walk, *commits, "--")
         done = try_git(repo.root, *args, timeout=READ_TIMEOUT)
         if done.code or "hash mismatch" in done.err:  # of a file, which is no failure for rev-list

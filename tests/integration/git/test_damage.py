@@ -102,6 +102,19 @@ def test_damage_in_old_history_is_found(repo: Path, old_file: Path) -> None:
         assert old_file.parent.name + old_file.name in find_damage(ours, (ours.base_sha,))
 
 
+def test_an_object_that_a_packed_commit_needs_is_missed(repo: Path, git: Git, old_file: Path) -> None:
+    """As after a pack that was lost, or a prune at the wrong time."""
+    sha, ours = old_file.parent.name + old_file.name, opened(repo)
+    others = "".join(
+        f"{line[:40]}\n" for line in git(repo, "rev-list", "--objects", "--all").splitlines() if line[:40] != sha
+    )
+    run_git(repo, "pack-objects", "-q", ".git/objects/pack/pack", stdin=others)
+    run_git(repo, "prune-packed", "-q")
+    assert find_damage(ours, (ours.base_sha,)) == ""
+    old_file.unlink()
+    assert sha in find_damage(ours, (ours.base_sha,))
+
+
 def test_one_wrong_byte_of_a_pack_is_found_in_what_no_newer_commit_has(repo: Path, git: Git, old_file: Path) -> None:
     sha = old_file.parent.name + old_file.name
     git(repo, "repack", "-adfq")
