@@ -12,7 +12,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
@@ -238,8 +238,8 @@ def _build_fetch_source(repo: Repository, checkout: Path, tip: str, home: Path) 
     (home / "config").write_text(FETCH_SOURCE_CONFIG.format(version=int(sha256), extensions=extensions))
     stores = f"{repo.objects}\n{checkout.absolute() / '.git' / 'objects'}\n"
     (home / "objects" / "info" / "alternates").write_text(stores, "utf-8", "surrogateescape")
-    if repo.shallow:
-        (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
+    with suppress(FileNotFoundError):  # a person may fetch the rest, or cut history off, at any time
+        shutil.copyfile(repo.common_dir / "shallow", home / "shallow")
 
 
 def _parse_commit(sha: str, data: bytes) -> Commit:

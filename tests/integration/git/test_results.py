@@ -181,6 +181,8 @@ def test_a_shallow_repository_collects_too(repo: Path, tmp_path: Path, git: Git)
     assert collected(ours, tmp_path / "tree").tip == tip
     assert [change.path for change in list_changes(ours, ours.base_sha, tip)] == ["new"]
     assert open_repository(tmp_path / "shallow", base_branch="main").shallow
+    git(ours.root, "fetch", "-q", "--unshallow")
+    assert collected(ours, tmp_path / "tree").tip == tip
 
 
 def test_a_sha256_repository_collects_too(tmp_path: Path, git: Git) -> None:
