@@ -60,7 +60,8 @@ CAUSES = (
     ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     ("killed", re.compile(r"signal 9\b|was killed|killed by", re.IGNORECASE)),
     ("checks", re.compile(r"^checks fail on the base, too")),
-    ("sandbox", re.compile(r"sandbox|bwrap|bubblewrap", re.IGNORECASE)),
+    ("sandbox", re.compile(r"sandbox|bwrap|bubblewrap|not ready to run within", re.IGNORECASE)),
+    ("port", re.compile(r"\bfree ports?\b")),
     ("git", re.compile(r"\bgit\b", re.IGNORECASE)),
 )
 """By the words of the error, the first that fits; any other is a file."""
@@ -84,6 +85,7 @@ CAUSE_WORDS = {
     "killed": "a process of ours was killed",
     "checks": "the base is red now",
     "sandbox": "the sandbox cannot be started",
+    "port": "no port of this machine is free",
     "git": "git fails",
     "file": "a file or folder cannot be used",
 }

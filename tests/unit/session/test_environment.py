@@ -300,6 +300,8 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("cannot write /x: File too large; the limit on file sizes is reached: raise `ulimit -f`", "limit"),
         ("git stores no space left.dat through the filter lfs, which agents do not have. Turn", "filter"),
         ("something else", "file"),
+        ("there is no free port on 127.0.0.1 for the agent's gateway: Address already in use", "port"),
+        ("'git rev-parse HEAD' could not be started: it was not ready to run within 30 seconds", "sandbox"),
     ],
 )
 def test_a_cause_is_found_in_the_words_of_the_error(reason: str, cause: str) -> None:

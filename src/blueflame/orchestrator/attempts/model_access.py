@@ -37,7 +37,8 @@ def find_gateway_port(context: SessionContext) -> int:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
     except OSError as e:
-        raise WorldError(f"there is no free port on 127.0.0.1 for the agent's gateway: {e.strerror}") from e
+        fix = "end programs that hold many connections, or widen net.ipv4.ip_local_port_range"
+        raise WorldError(f"there is no free port on 127.0.0.1 for the agent's gateway: {e.strerror}; {fix}") from e
 
 
 def build_model_access(
