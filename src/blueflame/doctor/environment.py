@@ -19,7 +19,7 @@ from blueflame.codebase.ctags import Ctags, find_ctags
 from blueflame.doctor.guards import GuardReport
 from blueflame.doctor.guards.findings import GuardState
 from blueflame.git.command import read_git_version
-from blueflame.git.repository import MIN_GIT_VERSION, Repository, measure_tree
+from blueflame.git.repository import MIN_GIT_VERSION, MISSING_HISTORY, Repository, is_partial, measure_tree
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.runtime_support import RUNTIMES
@@ -96,6 +96,8 @@ def examine_project(
 def _examine_repository(repo: Repository) -> Iterator[DoctorFinding]:
     if repo.shallow:
         yield DoctorFinding("shallow clone", FindingState.WARNING, "works; history before the cut cannot be merged")
+    if is_partial(repo):
+        yield DoctorFinding("partial clone", FindingState.WARNING, f"works; {MISSING_HISTORY}")
     if repo.detached:
         yield DoctorFinding("detached HEAD", FindingState.OK, f"landing moves {repo.base_branch}, not your checkout")
     if repo.submodules:

@@ -75,6 +75,7 @@ FIXES = (
         r"index file (smaller|corrupt|open failed)|bad index file|bad signature 0x|index uses .* extension",
         "the index is damaged: remove it and run 'git reset', which keeps your files",
     ),
+    (r"from promisor remote", "make that remote reachable: it has what this partial clone has not"),
     (r"No space left|Disk quota exceeded", "free some space"),
     (r"File too large", "raise 'ulimit -f'"),
     (r"Read-only file system|Permission denied|insufficient permission", "make it writable for yourself"),

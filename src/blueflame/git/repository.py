@@ -29,6 +29,9 @@ EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
 MAX_ALTERNATES = 100
+MISSING_HISTORY = (
+    "agents cannot read old versions that only the remote has; 'git fetch --refetch --no-filter' gets them"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,11 @@ def _read_alternates(objects: Path) -> list[str]:
         return []
     names = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
     return [os.path.normpath(objects / name) for name in names]
+
+
+def is_partial(repo: Repository) -> bool:
+    """Whether objects are only on a remote: git fetches them when it needs them, but not for an agent."""
+    return any(any(Path(folder, "pack").glob("*.promisor")) for folder in list_object_folders(repo.objects))
 
 
 def find_dirty_paths(

@@ -19,6 +19,7 @@ from blueflame.git.repository import (
     find_branch_head,
     find_dirty_paths,
     is_ancestor,
+    is_partial,
     list_tags,
     measure_tree,
     open_repository,
@@ -167,6 +168,13 @@ def test_a_worktree_of_a_bare_repository_is_fine(repo: Path, tmp_path: Path, git
 def test_a_detached_head_is_fine(repo: Path, git: Git) -> None:
     git(repo, "checkout", "-q", "--detach")
     assert opened(repo).detached
+
+
+def test_a_partial_clone_is_known(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(repo, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{repo}", "partial")
+    assert is_partial(opened(tmp_path / "partial"))
+    assert not is_partial(opened(repo))
 
 
 def test_a_shallow_clone_is_fine(repo: Path, tmp_path: Path, git: Git) -> None:

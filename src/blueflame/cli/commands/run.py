@@ -409,6 +409,7 @@ def _show_dry_run(
 
 def print_warnings(project: Project) -> None:
     from blueflame.git.filters import find_used_filters
+    from blueflame.git.repository import MISSING_HISTORY, is_partial
     from blueflame.orchestrator.lifecycle import list_warnings
 
     names = ", ".join(project.repo.submodules)
@@ -416,7 +417,8 @@ def print_warnings(project: Project) -> None:
     filters = ", ".join(find_used_filters(project.repo, project.repo.base_sha))
     stored = f"files of the git filter {filters} are in agents' checkouts as git stores them; no result may change them"
     filtered = [stored] if filters else []
-    for warning in (*project.loaded.warnings, *list_warnings(project), *submodules, *filtered):
+    partial = [f"in this partial clone {MISSING_HISTORY}"] if is_partial(project.repo) else []
+    for warning in (*project.loaded.warnings, *list_warnings(project), *submodules, *filtered, *partial):
         print_text(f"blueflame: {warning}", err=True)
 
 
