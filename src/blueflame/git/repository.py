@@ -30,7 +30,7 @@ STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
 MAX_ALTERNATES = 100
 MISSING_HISTORY = (
-    "agents cannot read old versions that only the remote has; 'git fetch --refetch --no-filter' gets them"
+    "agents cannot read old versions that only the remote has: 'git fetch --refetch --no-filter' helps"
 )
 
 
