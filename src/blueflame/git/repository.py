@@ -29,9 +29,7 @@ EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
 MAX_ALTERNATES = 100
-MISSING_HISTORY = (
-    "agents cannot read old versions that only the remote has: 'git fetch --refetch --no-filter' helps"
-)
+MISSING_HISTORY = "agents cannot read old versions that only the remote has: 'git fetch --refetch --no-filter' helps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
