@@ -34,6 +34,7 @@ from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_f
 from blueflame.git.untrusted.damage import find_checkout_damage
 from blueflame.git.untrusted.status import parse_status
 from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
+from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
@@ -199,8 +200,10 @@ def _join_notes(*parts: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def find_audit_gaps(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:
-    """Reasons to doubt that every tool call of the agent was checked; empty when it was."""
+def find_audit_gaps(
+    context: SessionContext, finished: FinishedAttempt, calls: Sequence[ObservedCall] | None = None
+) -> tuple[str, ...]:
+    """Reasons to doubt that every tool call of the agent (or those given) was checked; empty when it was."""
     if finished.outcome.reason is not ExitReason.EXITED or finished.crash is not None:
         return ()  # it may have ended between a call's line and the hook's question
     audit = read_audit(context.paths.audit(finished.attempt.agent_id))
@@ -208,14 +211,13 @@ def find_audit_gaps(context: SessionContext, finished: FinishedAttempt) -> tuple
     return (
         *_check_watch(finished.outcome, audit.last),
         *audit.findings,
-        *find_unaudited_calls(gathered.calls, audit.lines, unread=gathered.is_incomplete),
+        *find_unaudited_calls(gathered.calls if calls is None else calls, audit.lines, unread=gathered.is_incomplete),
     )
 
 
 def was_nothing_done_unwatched(context: SessionContext, finished: FinishedAttempt) -> bool:
     """Whether every call that the watcher does not know was refused: its hook could not ask."""
-    done = tuple(call for call in finished.gathered.calls if not call.denied)
-    return not find_audit_gaps(context, replace(finished, gathered=replace(finished.gathered, calls=done)))
+    return not find_audit_gaps(context, finished, [call for call in finished.gathered.calls if not call.denied])
 
 
 def find_defied(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:
