@@ -336,7 +336,10 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.GateOpened: lambda e: _join_parts(f"{e.gate.id} asks about {e.gate.subject}", e.gate.title),
     _H.GateAnswered: lambda e: f"{e.gate}: {e.answer.choice}{_format_note(e.answer.note)}",
     _H.GateWithdrawn: lambda e: _join_parts(f"{e.gate} needs no answer any more", e.reason),
-    _H.HookRan: lambda e: f"{e.hook} for {e.key} " + ("timed out" if e.timed_out else f"exited with {e.exit_code}"),
+    _H.HookRan: lambda e: (
+        f"{e.hook} for {e.key.removeprefix(f'{e.hook}:')} "
+        + ("timed out" if e.timed_out else f"exited with {e.exit_code}")
+    ),
     _H.CycleEnded: lambda e: f"cycle {e.cycle}",
     _H.SessionEnded: lambda e: _join_parts(e.outcome, e.reason),
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord
@@ -14,6 +15,7 @@ from blueflame.model.event import EnvironmentFailed, RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import HistoryResult, TaskRecord, TaskState
+from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.clarifications import list_assumptions
 from blueflame.session.effects import (
     BuildChangeset,
@@ -29,6 +31,7 @@ from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.next_try import describe_next_try, find_rung
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
+from blueflame.session.scheduling.ready_queue import WAITS_FOR_SLOT
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollar_range, format_duration, format_until
 from blueflame.text.outcomes import describe_checks, describe_landed_work, describe_session_outcome
@@ -39,6 +42,9 @@ from blueflame.views.team import build_allocation_json
 from blueflame.views.triage import build_triage_json
 
 UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
+PersonLocks: TypeAlias = Mapping[str, Sequence[str]]
+"""What people have locked, by their names."""
+NO_LOCKS: PersonLocks = MappingProxyType({})
 
 
 class TaskLine(NamedTuple):
@@ -108,8 +114,13 @@ class SummaryView:
 
 
 def build_status_view(
-    session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
+    session: Session,
+    *,
+    now: float,
+    checkups: Mapping[str, HealthReport] | None = None,
+    locked: PersonLocks = NO_LOCKS,
 ) -> StatusView:
+    """`locked`: what people hold, by their names."""
     found = checkups or {}
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     facts = [
@@ -144,7 +155,7 @@ def build_status_view(
         agents=tuple(AgentLine(each, found.get(each.attempt.id, UNKNOWN_HEALTH)) for each in live),
         locks=tuple(list_held_locks(session)),
         tasks=tuple(
-            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each, now))))._replace(
+            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each, now, locked))))._replace(
                 undone=bool(_describe_undoing(session, each))
             )
             for each in _sort_by_id(session.tasks.values())
@@ -276,8 +287,8 @@ def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
     return sorted(records, key=lambda record: record.task.id)
 
 
-def _list_task_notes(session: Session, record: TaskRecord, now: float) -> tuple[str, ...]:
-    return (find_wait_reason(session, record.task.id, now), record.reason, _describe_undoing(session, record))
+def _list_task_notes(session: Session, record: TaskRecord, now: float, locked: PersonLocks) -> tuple[str, ...]:
+    return (find_wait_reason(session, record.task.id, now, locked), record.reason, _describe_undoing(session, record))
 
 
 def _describe_undoing(session: Session, record: TaskRecord) -> str:
@@ -356,18 +367,26 @@ def list_held_locks(session: Session) -> list[HeldLock]:
     return held
 
 
-def find_wait_reason(session: Session, task: str, now: float) -> str:
-    """Empty for a task that waits for nothing, or whose session is over."""
+def find_wait_reason(session: Session, task: str, now: float, locked: PersonLocks = NO_LOCKS) -> str:
+    """Empty for a task that waits for nothing, or whose session is over. `locked`: what people hold."""
     if task in session.waiting and not session.ended:
         return _describe_backoff(session, task, now)
     if not session.ended and task in session.list_waiting_for_answer():
         return "waits for an answer to its question"
     reason = "" if session.ended else session.queue.explain_waiting(task)
+    if reason == WAITS_FOR_SLOT:
+        reason = _find_lock_of_person(session.tasks[task].task.file_locks or (".",), locked) or reason
     if task in session.to_check and not session.ended and session.is_stage_open(session.tasks[task].stage):
         reason = "waits for its checks"
     if task in session.to_continue and not session.ended:
         reason = f"waits for {session.find_stage(task).name}"
     return f"waits for cycle {session.cycle + 1}" if reason and not session.cycle_open else reason
+
+
+def _find_lock_of_person(paths: Sequence[str], locked: PersonLocks) -> str:
+    held = ((name, lock) for name, theirs in locked.items() for lock in theirs)
+    found = next((each for each in held if any(do_locks_overlap(each[1], path) for path in paths)), None)
+    return f"waits for the lock {found[1]} held by {found[0]}" if found else ""
 
 
 def _describe_backoff(session: Session, task: str, now: float) -> str:
@@ -390,7 +409,11 @@ def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
 
 
 def build_session_json(
-    session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
+    session: Session,
+    *,
+    now: float,
+    checkups: Mapping[str, HealthReport] | None = None,
+    locked: PersonLocks = NO_LOCKS,
 ) -> dict[str, Any]:
     """Build the object that `status --json` prints, and `run --json` at the end."""
     budget = session.limits.session_budget
@@ -407,7 +430,7 @@ def build_session_json(
         "cost_usd": session.spend.usd,
         "tokens": session.spend.tokens,
         "budget": {"unit": budget.unit.value, "limit": budget.amount},
-        "tasks": [_build_task_json(session, record, now) for record in _sort_by_id(session.tasks.values())],
+        "tasks": [_build_task_json(session, record, now, locked) for record in _sort_by_id(session.tasks.values())],
         "locks": [each._asdict() for each in list_held_locks(session)],
         "attempts": [build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
         "changesets": [build_changeset_json(record) for record in session.changesets.values()],
@@ -426,7 +449,7 @@ def build_session_json(
     }
 
 
-def _build_task_json(session: Session, record: TaskRecord, now: float) -> dict[str, Any]:
+def _build_task_json(session: Session, record: TaskRecord, now: float, locked: PersonLocks) -> dict[str, Any]:
     return {
         "id": record.task.id,
         "title": record.task.title,
@@ -435,7 +458,7 @@ def _build_task_json(session: Session, record: TaskRecord, now: float) -> dict[s
         "rung": find_rung(session.limits, record),
         "retry_at": session.waiting.get(record.task.id),
         "reason": record.reason,
-        "waits_for": find_wait_reason(session, record.task.id, now),
+        "waits_for": find_wait_reason(session, record.task.id, now, locked),
         "commit": record.result.sha if record.result else None,
         "assumptions": list(list_assumptions(session, record.task.id)),
     }

@@ -55,6 +55,17 @@ def test_the_budget_is_shown_in_its_unit(budget: Budget, line: str) -> None:
     assert format_budget(budget, Spend(micro_usd=2_140_000, input_tokens=12_000, output_tokens=450)) == line
 
 
+def test_a_task_that_a_persons_lock_keeps_back_says_so() -> None:
+    story, locked = Story().approved(), {"ada": ("internal",)}
+
+    def wait(held: dict[str, tuple[str, ...]]) -> object:
+        return build_session_json(story.session, now=story.now, locked=held)["tasks"][0]["waits_for"]
+
+    assert (wait({}), wait({"ada": ("docs",)})) == ("waits for a slot", "waits for a slot")
+    assert wait(locked) == "waits for the lock internal held by ada"
+    assert build_status_view(story.session, now=story.now, locked=locked).tasks[0].note == wait(locked)
+
+
 def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> None:
     result = json.loads(json.dumps(build_session_json(cycle_over.session, now=cycle_over.now)))
     assert result["session"] == ID

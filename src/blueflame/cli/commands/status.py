@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ import click
 from blueflame.cli.options import config_option, json_option, session_argument
 from blueflame.cli.output import print_result, print_text
 from blueflame.model.activity import HealthReport
+from blueflame.model.errors import WorldError
+from blueflame.orchestrator.monitors.person_locks import read_locks
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_orchestrator, read_session
 from blueflame.system.clock import SystemClock
-from blueflame.views.session import build_session_json, build_status_view
+from blueflame.views.session import PersonLocks, build_session_json, build_status_view
 from blueflame.views.status import build_commands_json, build_orchestrator_json, describe_orchestrator
 
 if TYPE_CHECKING:
@@ -35,18 +38,22 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
     holder, now = find_orchestrator(project, found), SystemClock().now()
     checkups: Mapping[str, HealthReport] = {}
     commands: Sequence[RunningCommand] = ()
+    locked: PersonLocks = {}
     if not found.ended:
         from blueflame.orchestrator.wiring import list_running_commands, probe_agents
 
         checkups, commands = probe_agents(project, found), list_running_commands(project, found)
+        with suppress(WorldError):  # the session itself reports that it cannot be read
+            locked = read_locks(project.paths.state)
     if as_json:
-        state = build_session_json(found, now=now, checkups=checkups)
+        state = build_session_json(found, now=now, checkups=checkups, locked=locked)
         return print_result(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.status import render_commands, render_status
 
     console = make_console()
-    print_view(console, render_status(build_status_view(found, now=now, checkups=checkups), now=now))
+    view = build_status_view(found, now=now, checkups=checkups, locked=locked)
+    print_view(console, render_status(view, now=now))
     if commands:
         print_view(console, render_commands(commands, now=now))
     if words := describe_orchestrator(holder, found, checkups, now=now):

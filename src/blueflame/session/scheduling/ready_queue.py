@@ -24,6 +24,7 @@ MAX_PASSED_OVER = 16
 
 HOLDING = frozenset({TaskState.CLAIMED, TaskState.PARTIAL})
 """Between two stages a task keeps its locks: others would not build on what it has made so far."""
+WAITS_FOR_SLOT = "waits for a slot"
 WAITED_FOR = {
     TaskState.PENDING: "{}",
     TaskState.CLAIMED: "{}",
@@ -155,7 +156,7 @@ class ReadyQueue:
             if (lock := _find_contested_lock(entry.task, other.task)) is not None:
                 how = "held by" if other.state in HOLDING else "reserved for"
                 return f"waits for the lock {lock} {how} {other.task.id}"
-        return "waits for a slot"
+        return WAITS_FOR_SLOT
 
     def _list_missing(self, entry: _QueuedTask) -> Iterator[str]:
         for need in dict.fromkeys(entry.task.dependencies):
