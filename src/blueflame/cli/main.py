@@ -21,6 +21,7 @@ from blueflame.system.files import find_current_folder
 
 ROOM_FIX = "end other programs, or raise 'ulimit -u' and 'ulimit -v'; then run 'blueflame resume'"
 DISCONNECTED = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN})
+NO_TEMPORARY_FOLDER = "No usable temporary directory"  # what Python's tempfile says
 ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, *DISCONNECTED, errno.EROFS, errno.EACCES, errno.EPERM})
 """What no code of ours can cause: the disk and its permissions."""
 
@@ -72,6 +73,9 @@ def run(argv: Sequence[str]) -> int:
             return ExitCode.WORLD
         if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRNOS and error.filename:
             _print_error(f"cannot use {error.filename}: {error.strerror}; fix that, then run 'blueflame resume'")
+            return ExitCode.WORLD
+        if isinstance(error, FileNotFoundError) and NO_TEMPORARY_FOLDER in str(error):
+            _print_error(f"{error.strerror}. Free some space, or set TMPDIR to a folder with room")
             return ExitCode.WORLD
         if isinstance(error, MemoryError) or "can't start new thread" in str(error):
             _print_error(f"the machine has no room: {str(error) or 'out of memory'}; {ROOM_FIX}")

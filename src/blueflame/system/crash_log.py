@@ -17,7 +17,7 @@ from blueflame import __version__
 def write_crash_log(error: BaseException, argv: Sequence[str], *, start: Path) -> Path | None:
     """Write the log of an unexpected error to the session's logs, or the temporary folder; None if both fail."""
     name = f"crash-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
-    for folder in (*_find_log_folder(start), Path(tempfile.gettempdir())):
+    for folder in (*_find_log_folder(start), *_find_temporary_folder()):
         try:
             (folder / name).write_text(_format_report(error, argv), encoding="utf-8", errors="backslashreplace")
         except OSError:
@@ -30,6 +30,12 @@ def _find_log_folder(start: Path) -> list[Path]:
     """Return the nearest .blueflame/logs at or above start, if any."""
     with suppress(OSError):
         return [logs for folder in (start, *start.parents) if (logs := folder / ".blueflame" / "logs").is_dir()][:1]
+    return []
+
+
+def _find_temporary_folder() -> list[Path]:
+    with suppress(OSError):  # no folder can be written
+        return [Path(tempfile.gettempdir())]
     return []
 
 

@@ -173,3 +173,13 @@ def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
     assert done.returncode == 4
     assert "cannot write the output: No space left on device" in done.stderr
     assert "bug" not in done.stderr
+
+
+def test_a_machine_without_room_for_temporary_files_is_no_bug_of_ours() -> None:
+    no_file_may_grow = ["prlimit", "--fsize=0"]
+    done = subprocess.run(
+        [*no_file_may_grow, sys.executable, "-c", MAIN, "demo"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert "No usable temporary directory" in done.stderr
+    assert "TMPDIR" in done.stderr
