@@ -12,6 +12,7 @@ from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.session.consequences import consequences_of
 from blueflame.session.environment import report_problem
 from blueflame.views.session import (
+    PersonLocks,
     build_gates_json,
     build_session_json,
     build_status_view,
@@ -58,7 +59,7 @@ def test_the_budget_is_shown_in_its_unit(budget: Budget, line: str) -> None:
 def test_a_task_that_a_persons_lock_keeps_back_says_so() -> None:
     story, locked = Story().approved(), {"ada": ("internal",)}
 
-    def wait(held: dict[str, tuple[str, ...]]) -> object:
+    def wait(held: PersonLocks) -> object:
         return build_session_json(story.session, now=story.now, locked=held)["tasks"][0]["waits_for"]
 
     assert (wait({}), wait({"ada": ("docs",)})) == ("waits for a slot", "waits for a slot")
