@@ -252,7 +252,8 @@ def write_own_files(repo: Repository, path: Path, base: str) -> None:
 def _format_config(repo: Repository, base: str) -> str:
     """As `git init` writes it, but what it finds out about the file system is taken from the repository beside it.
 
-    The person's name is put on the agents' commits, and background gc, which would copy the borrowed objects, is off.
+    The person's name is put on the agents' commits, without their encoding and signature. Background gc, which would
+    copy the borrowed objects, is off.
     """
     name, email = find_identity(repo.root)
     found = {"core.filemode": "true", **read_settings(repo.root)}
@@ -262,6 +263,7 @@ def _format_config(repo: Repository, base: str) -> str:
         *("[core]", f"repositoryFormatVersion = {int(is_sha256)}", "bare = false", "logAllRefUpdates = true", *core),
         *(("[extensions]", "objectFormat = sha256") if is_sha256 else ()),
         *("[user]", f"name = {_quote_config_value(name)}", f"email = {_quote_config_value(email)}"),
+        *("[i18n]", "commitEncoding = UTF-8"),
         *("[commit]", "gpgSign = false", "[gc]", "auto = 0", "[maintenance]", "auto = false"),
     )
     return "".join(f"{line}\n" for line in lines)

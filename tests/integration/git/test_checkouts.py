@@ -75,6 +75,16 @@ def test_commits_there_carry_the_person_s_name(
     )
 
 
+def test_commits_there_are_in_utf_8_whatever_the_person_has_configured(
+    ours: Repository, place: Path, tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "global").write_text("[i18n]\n\tcommitEncoding = latin1\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "global"))
+    make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
+    git(place, "commit", "-q", "--allow-empty", "-m", "naïve")
+    assert "\nencoding" not in git(place, "cat-file", "commit", "HEAD")
+
+
 def test_what_the_person_ignores_is_ignored_there(ours: Repository, place: Path, git: Git) -> None:
     (ours.common_dir / "info").mkdir(exist_ok=True)
     (ours.common_dir / "info" / "exclude").write_text("*.secret\n")
