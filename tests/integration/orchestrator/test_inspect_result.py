@@ -90,7 +90,9 @@ def test_calls_that_a_hook_refused_without_asking_are_not_done_unwatched(
     attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
     outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=0, watch={"last": ""})
     calls = (ObservedCall("Write", "src/1.txt", "call-1", "d" * 64, denied),)
-    finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(calls=calls, call_count=1))
+    finished = FinishedAttempt(
+        attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(calls=calls, call_count=1)
+    )
     (tmp_path / "audit.jsonl").touch()
     paths = SimpleNamespace(audit=lambda _agent: tmp_path / "audit.jsonl")
     context = cast("SessionContext", SimpleNamespace(paths=paths))
