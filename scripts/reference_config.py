@@ -41,7 +41,8 @@ HEAD = """\
 
 Every key, made from the code by `make docs-write`; do not edit by hand.
 The file stands at the top of the repository, or where `--config` says.
-`blueflame.yaml.example` shows all keys in use, and `blueflame config check` says what is wrong with a file and which keys have no effect.
+`blueflame.yaml.example` shows all keys in use.
+`blueflame config check` says what is wrong with a file, and which of its keys have no effect.
 
 - Durations are written `300s`, `5m`, `1h30m`, `30d`, or as plain seconds.
 - Globs are those of `.gitignore`: without a `/` they match at any depth, and `src/**` is everything below `src`.
