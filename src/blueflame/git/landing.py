@@ -63,8 +63,9 @@ def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Adva
     """Move `branch` from `old` to `new` or leave everything as it was; calling again after a crash finishes it."""
     # reading HEAD files is cheap; git is asked only if one names the branch or cannot be read
     heads = (repo.common_dir / "HEAD", *repo.common_dir.glob("worktrees/*/HEAD"))
-    named = any(_may_name(head, branch) for head in heads)
-    checkouts = tuple(_list_checkouts_of(repo, branch)) if named else ()
+    names = {branch, _find_target(repo, branch)}
+    named = any(_may_name(head, name) for head in heads for name in names)
+    checkouts = tuple(path for name in sorted(names) for path in _list_checkouts_of(repo, name)) if named else ()
     if checkouts or old == new:  # without a checkout there is nothing to restore, and the swap itself checks this
         found = read_branch_head(repo, branch)
         if found != old or old == new:
@@ -190,6 +191,14 @@ def _list_blocking_paths(checkout: Path, path: str) -> Iterator[str]:
         yield from (str(below.relative_to(checkout)) for below in sorted(own.rglob("*")) if not below.is_dir())
     elif os.path.lexists(own):
         yield path
+
+
+def _find_target(repo: Repository, branch: str) -> str:
+    """Return the branch that this one stands for, if it is a symbolic ref: git lists its checkouts by that name."""
+    with suppress(OSError, ValueError):
+        text = (repo.common_dir / "refs" / "heads" / branch).read_text("utf-8").strip()
+        return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else branch
+    return branch
 
 
 def _may_name(head: Path, branch: str) -> bool:

@@ -63,6 +63,19 @@ def test_a_clean_checkout_is_updated(ours: Repository, new: str, git: Git) -> No
     landed(ours.root)
 
 
+@pytest.mark.parametrize("there", ["main", "real"])
+def test_the_checkout_of_a_branch_that_is_a_symbolic_ref_is_updated(
+    ours: Repository, new: str, git: Git, there: str
+) -> None:
+    """Left behind, its index would take back what has landed."""
+    git(ours.root, "branch", "real")
+    git(ours.root, "symbolic-ref", "refs/heads/main", "refs/heads/real")
+    git(ours.root, "checkout", "-q", there)
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced(f"updated the checkout in {ours.root}")
+    assert git(ours.root, "status", "--porcelain") == ""
+    landed(ours.root)
+
+
 def test_a_branch_that_is_not_checked_out_just_moves(ours: Repository, new: str, git: Git) -> None:
     git(ours.root, "checkout", "-q", "-b", "other")
     before = snapshot(ours.root)
