@@ -6,11 +6,13 @@ Forked from the warden before anything else runs; asyncio is imported here and n
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import sys
 import traceback
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from blueflame.gateway.access_log import AccessEntry, AccessLog
@@ -70,7 +72,7 @@ async def _serve_until_closed(
 async def _accept_listeners(control: socket.socket, context: RequestContext) -> list[asyncio.Server]:
     """Return the servers, which run until they are closed."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_log_failure)
+    loop.set_exception_handler(partial(_handle_failure, context.access_log, context.max_connections, control))
     control.setblocking(False)
     arrivals: Arrivals = asyncio.Queue()
     loop.add_reader(control, lambda: _receive_listener(control, arrivals))
@@ -160,7 +162,17 @@ async def _read_head(reader: asyncio.StreamReader, seconds: float) -> RequestHea
         raise build_malformed_refusal("the connection ended before the request did") from None
 
 
-def _log_failure(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _handle_failure(
+    access_log: AccessLog, usual: int, control: socket.socket, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
+    """Report that no connection can be accepted, unless the agent has opened so many. Log what fails unexpectedly."""
+    code = getattr(context.get("exception"), "errno", None)
+    if code in (errno.EMFILE, errno.ENFILE) and len(access_log.open_entries) <= usual:
+        StatusReporter(control).report("hindered", {"reason": "it may open no more files: raise 'ulimit -n'"})
+    _log_failure(context)
+
+
+def _log_failure(context: dict[str, Any]) -> None:
     """Write an unexpected failure to gateway.log, up to a limit."""
     if os.fstat(sys.stderr.fileno()).st_size > MAX_LOG_BYTES:
         return

@@ -44,7 +44,8 @@ class GatewayProcess:
 
     `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it stopped waiting,
     `unanswered` why its last call got no whole answer, `quiet` since when its provider sends nothing and how long that
-    is usual; each is None if that has not happened. `killed`: it was ended from outside. `read_messages` updates them.
+    is usual; each is None if that has not happened. `killed`: it was ended, or hindered, from outside.
+    `read_messages` updates them.
     """
 
     def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
@@ -110,7 +111,7 @@ class GatewayProcess:
             elif word == "answered":
                 self.unanswered = None
                 self.gave_up = None if (self.gave_up or {}).get("account") else self.gave_up
-            elif word in ("parked", "refused", "gave_up", "near", "quiet", "unanswered"):
+            elif word in ("parked", "refused", "gave_up", "near", "quiet", "unanswered", "hindered"):
                 self._record_message(word, rest)
 
     def _record_message(self, word: str, rest: str) -> None:
@@ -126,6 +127,9 @@ class GatewayProcess:
             self.unanswered = found
         elif word == "quiet":
             self.quiet = found
+        elif word == "hindered":
+            self.killed = True
+            self._set_problem(str(found.get("reason", "")))
         elif word == "near":
             self._warnings.append(str(found.get("words", "")))
         elif word == "refused":

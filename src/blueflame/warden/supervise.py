@@ -328,7 +328,7 @@ def _check_gateway(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     gateway = attempt.gateway
     if gateway is None or not gateway.problem:
         return None
-    reason, state = ("lost", "was killed") if gateway.killed else ("unwatched", "broke")
+    reason, state = ("lost", "does not serve") if gateway.killed else ("unwatched", "broke")
     return reason, f"its gateway {state}: {gateway.problem}"
 
 

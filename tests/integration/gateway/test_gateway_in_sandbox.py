@@ -96,4 +96,4 @@ def test_an_agent_whose_gateway_was_killed_is_ended_and_not_blamed(who: SystemUs
 
     ended = json.loads((folder / "outcome.json").read_text())
     assert ended["reason"] == "lost"
-    assert "its gateway was killed: it is gone" in ended["detail"]
+    assert "its gateway does not serve: it is gone" in ended["detail"]

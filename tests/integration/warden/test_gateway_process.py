@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -213,6 +214,17 @@ def test_when_it_is_closed_its_record_is_complete_and_nothing_of_it_runs(
     assert warden.obey("problem") == "it was closed"
     plug.close()
     far.close()
+
+
+def test_a_limit_that_keeps_it_from_accepting_is_reported_as_a_problem(warden: Warden, folder: Path) -> None:
+    """Its agent would wait for its model until its time is up."""
+    with warden.call() as first:  # it has imported all that it needs when it answers
+        first.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert first.recv(10)
+    resource.prlimit(warden.pid, resource.RLIMIT_NOFILE, (3, resource.prlimit(warden.pid, resource.RLIMIT_NOFILE)[1]))
+    with warden.call():
+        words = "it may open no more files: raise 'ulimit -n'"
+        assert warden.obey("problem") == f"{words} (see {folder}/gateway.log)"
 
 
 def test_its_death_is_reported_as_a_problem(warden: Warden, folder: Path) -> None:
