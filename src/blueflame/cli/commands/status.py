@@ -53,11 +53,11 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
 
     console = make_console()
     view = build_status_view(found, now=now, checkups=checkups, locked=locked)
+    if words := describe_orchestrator(holder, found, checkups, now=now):
+        print_text(f"{words}\n")  # first: without it, the state below is only what was recorded last
     print_view(console, render_status(view, now=now))
     if commands:
         print_view(console, render_commands(commands, now=now))
-    if words := describe_orchestrator(holder, found, checkups, now=now):
-        print_text(f"\n{words}")
     return 0
 
 
