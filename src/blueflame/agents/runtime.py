@@ -117,10 +117,12 @@ class CallNotRun:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """The result of an open call. `denied`: the agent reports that it was refused and not done."""
+    """The result of an open call. `denied`: the agent reports that it was refused and not done; `hook_failed`: because
+    its hook gave no answer."""
 
     call: str
     denied: bool = False
+    hook_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,7 @@ class AgentOutput:
     problem_count: int = 0
     calls: tuple[ObservedCall, ...] = ()
     call_count: int = 0
+    hook_failures: int = 0  # calls that were refused because the hook gave no answer
     unread_bytes: int = 0
     result: RunResult | None = None
 
@@ -212,6 +215,7 @@ class _OutputCollector:
     unread_bytes: int = 0
     not_run: set[str] = field(default_factory=set)
     results: dict[str, bool] = field(default_factory=dict)
+    hook_failures: int = 0
     result: RunResult | None = None
     after_text: bool = False
 
@@ -230,8 +234,9 @@ class _OutputCollector:
                     self.calls.append(signal)
             case CallNotRun(call):
                 self.not_run.add(call)
-            case CallResult(call, denied):
+            case CallResult(call, denied, failed):
                 self.results[call] = denied
+                self.hook_failures += failed
             case RunResult():
                 self._add_result(signal)
             case OutputProblem(text):
@@ -260,6 +265,7 @@ class _OutputCollector:
             problem_count=self.problem_count,
             calls=calls,
             call_count=self.call_count - len(self.calls) + len(calls),
+            hook_failures=self.hook_failures,
             unread_bytes=self.unread_bytes,
             result=self.result,
         )

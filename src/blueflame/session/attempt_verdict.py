@@ -26,6 +26,7 @@ class AttemptFacts:
     crashed: bool = False  # its program did, which is not the agent's own
     asked: bool = True  # its model for anything; an agent that needs none has, too
     unanswered: bool = False  # its last call to its model got no whole answer, which is not its doing
+    hook_failed: bool = False  # calls were refused because its hook died: no one decided that
 
 
 CRASH_SIGNALS = frozenset(
@@ -95,8 +96,11 @@ def judge_attempt(facts: AttemptFacts) -> Ending:
     ending = _judge_process(facts)
     if not facts.asked and ending in UNBEGUN:
         return Ending.ENVIRONMENT
-    spoilt = facts.unanswered and facts.reason == "exited" and ending in SPOILT_BY_MODEL
-    return Ending.OUTAGE if spoilt else ending
+    if facts.reason != "exited" or ending not in SPOILT_BY_MODEL:
+        return ending
+    if facts.unanswered:
+        return Ending.OUTAGE
+    return Ending.LOST if facts.hook_failed and ending is not Ending.BUDGET else ending
 
 
 def _judge_process(facts: AttemptFacts) -> Ending:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.agents.claude.stream import HOOK_FAILED
 from support.claude_cli import SEALED, STREAM, ClaudeRun, ClaudeRunner, Json, build_hook_settings, build_settings_flags
 
 # a hook that fails in the way that the name of the file says
@@ -111,6 +112,7 @@ def test_allow_allows(unguarded: ClaudeRun, guarded: ClaudeRun) -> None:
 def test_the_model_learns_that_a_failed_hook_blocked_it(guarded: ClaudeRun) -> None:
     words = " ".join(guarded.tool_results.values())
     assert 'blocking because onFailure is "block"' in words
+    assert any(HOOK_FAILED.match(each) for each in guarded.tool_results.values())
     assert "timed out" in words
     assert "blocked by two" in words
 

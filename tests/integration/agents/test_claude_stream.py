@@ -18,6 +18,7 @@ from blueflame.agents.runtime import (
     CallResult,
     OutputProblem,
     RunResult,
+    Signal,
     StructuredOutput,
     TextOutput,
     read_spool,
@@ -84,6 +85,20 @@ def test_what_a_tool_prints_does_not_make_its_call_disappear() -> None:
     assert parse_line(json.dumps(ran)) == (CallResult("t"),)
     printed = {**bare, "message": {"content": [{**block, "content": f"Exit code 1\n{words}"}]}}
     assert parse_line(json.dumps(printed)) == (CallResult("t"),)
+
+
+def test_a_hook_that_died_did_not_refuse() -> None:
+    def parse(content: str, decision: str = "reject") -> tuple[Signal, ...]:
+        block = {"type": "tool_result", "tool_use_id": "t", "content": content, "is_error": True}
+        meta = [{"id": "t", "permission_decision": {"decision": decision, "source": "hook"}}]
+        return parse_line(json.dumps({"type": "user", "message": {"content": [block]}, "tool_result_meta": meta}))
+
+    died = 'PreToolUse:Bash hook error: [/opt/hook.sh]: failed; blocking because onFailure is "block"\nNo stderr output'
+    refused = f"PreToolUse:Bash hook error: [/opt/hook.sh]: refused by policy: echo '{died}'"
+
+    assert parse(died) == (CallResult("t", denied=True, hook_failed=True),)
+    assert parse(refused) == (CallResult("t", denied=True),)
+    assert parse(died, "accept") == (CallResult("t"),), "a tool may print anything"
 
 
 def test_a_structured_output_is_taken_from_its_own_key() -> None:

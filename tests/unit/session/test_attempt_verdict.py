@@ -85,6 +85,15 @@ def test_an_agent_whose_last_answer_was_cut_off_is_not_at_fault() -> None:
     assert worker(unanswered=True, reason="timeout") is Ending.TIMEOUT
 
 
+def test_an_agent_whose_hook_died_is_not_at_fault_for_what_it_did_not_do() -> None:
+    assert worker(hook_failed=True) is Ending.LOST
+    assert worker(hook_failed=True, exit_code=1) is Ending.LOST
+    assert worker(hook_failed=True, commits=1) is Ending.PASSED
+    assert worker(hook_failed=True, commits=1, violations=1) is Ending.POSTCHECK
+    assert worker(hook_failed=True, failure="budget") is Ending.BUDGET
+    assert worker(hook_failed=True, reason="timeout") is Ending.TIMEOUT
+
+
 def test_a_program_that_ended_before_it_asked_its_model_could_not_be_started() -> None:
     crashed = {"exit_code": None, "signal": 11}
     for facts in ({}, {"exit_code": 127}, crashed, {"failure": "error"}, {"reason": "timeout"}, {"reason": "silent"}):

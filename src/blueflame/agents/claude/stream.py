@@ -30,6 +30,7 @@ PARTIAL_PREFIX = '{"type":"stream_event"'
 TARGET_FIELDS = ("file_path", "notebook_path", "command", "pattern", "path", "url", "skill", "query", "description")
 TOOL_USE_ERROR = "<tool_use_error>"
 MALFORMED = re.compile(r"^API Error: .{0,40}(JSON|Unexpected (token|end)|malformed)", re.IGNORECASE)
+HOOK_FAILED = re.compile(r"PreToolUse:\S+ hook error: \[[^\]\n]*\]: failed; blocking because onFailure is")
 FAILURE_BY_REASON = {"budget_exhausted": "budget", "structured_output_retry_exhausted": "output"}
 
 
@@ -73,7 +74,7 @@ def _parse_tool_results(entry: Mapping[str, Any]) -> Iterator[Signal]:
             continue
         call = str(block.get("tool_use_id") or "")
         if call in decided:
-            yield CallResult(call, denied=decided[call])
+            yield CallResult(call, decided[call], hook_failed=decided[call] and _has_hook_failed(block))
         elif _is_not_run(block, entry):
             yield CallNotRun(call)
         else:
@@ -93,6 +94,12 @@ def _is_not_run(block: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
         and content.startswith(TOOL_USE_ERROR)
         and isinstance(entry.get("tool_use_result"), str)
     )
+
+
+def _has_hook_failed(block: Mapping[str, Any]) -> bool:
+    """Whether the hook died, instead of refusing the call; what a hook says does not begin so."""
+    content = block.get("content")
+    return isinstance(content, str) and HOOK_FAILED.match(content) is not None
 
 
 def _read_decisions(meta: object) -> dict[str, bool]:

@@ -192,6 +192,7 @@ def judge_finished(
         crashed=finished.crash is not None,
         asked=finished.asked,
         unanswered=bool(finished.outcome.unanswered),
+        hook_failed=finished.gathered.hook_failures > 0,
     )
     return judge_attempt(facts)
 
@@ -359,7 +360,8 @@ def describe_ending(finished: FinishedAttempt) -> str:
     last = gathered.result.detail if gathered.result is not None else ""
     setup = outcome.setup_output.strip() if outcome.reason is ExitReason.SETUP_FAILED else ""
     crash = "" if outcome.signal is None or outcome.detail else f"its program crashed: {name_signal(outcome.signal)}"
-    parts = [outcome.detail, crash, outcome.unanswered, setup, last, *gathered.problems[:3]]
+    hook = "its hook died, and so calls of it were refused" if gathered.hook_failures else ""
+    parts = [outcome.detail, crash, outcome.unanswered, hook, setup, last, *gathered.problems[:3]]
     return _join_notes(*parts) or _read_last_words(finished)
 
 
