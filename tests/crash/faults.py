@@ -20,7 +20,7 @@ from blueflame.git import results
 from blueflame.git.batch import change_refs
 from blueflame.journal.journal import Journal
 from blueflame.model.event import JournalEntry
-from blueflame.system import flock, process
+from blueflame.system import disk, flock, process
 from blueflame.system.clock import SystemClock
 
 POINTS: Mapping[str, tuple[str, str]] = {
@@ -145,7 +145,8 @@ def replace_attribute(owner: object, name: str, value: object) -> None:
 
 
 def _limit_file_size(size: int) -> None:
-    """Simulate a full disk: no file of ours or git's may grow beyond this."""
+    """Simulate a full disk: no file of ours or git's may grow beyond this. A session would refuse the limit itself."""
+    disk.MIN_FILE_MB = 0
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 

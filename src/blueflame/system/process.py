@@ -26,7 +26,6 @@ from typing import IO, NamedTuple, ParamSpec
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.environment import remove_model_keys
-from blueflame.system.threads import LIMIT_REACHED
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -195,6 +194,7 @@ def start_process(
         raise ProcessFailed(f"cannot run {argv[0]!r} in {cwd}: {e}") from e
 
 
+LIMIT_REACHED = "the limit on processes is reached: end some, or raise 'ulimit -u' or the limit of the control group"
 START_FIXES = {
     errno.EACCES: "make it executable (chmod +x), or reinstall it; its folder must be readable, too",
     errno.ENOEXEC: "it is damaged or for another kind of machine: reinstall it",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from blueflame.model.errors import WorldError
+from blueflame.system.process import LIMIT_REACHED
 
 _Result = TypeVar("_Result")
 
@@ -23,7 +24,6 @@ START_SECONDS = 60.0
 MIN_ADDRESS_MB = 1400  # below that the parser of shell commands (a Go program) does not start, nor do all our threads
 MIN_PROCESSES = 100  # with fewer left, agents and their hooks cannot start what they need
 FEW_PROCESSES = 10_000  # a higher limit is not looked at: counting takes some milliseconds
-LIMIT_REACHED = "the limit on processes is reached: end some, or raise 'ulimit -u' or the limit of the control group"
 
 
 def open_thread_pool() -> ThreadPoolExecutor:

@@ -449,6 +449,7 @@ def test_a_warden_whose_limits_are_lowered_keeps_the_result_and_says_so(
             await engine.wait(ATTEMPT)
 
         resource.prlimit(warden.pid, limit, (most, most))
+        monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 600.0)
         ended = await engine.wait(ATTEMPT)
         assert (ended.reason, ended.exit_code) == (ExitReason.EXITED, 0)
 

@@ -71,8 +71,8 @@ from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
 from blueflame.system.disk import measure_folder
 from blueflame.system.machine import measure_free
+from blueflame.system.process import LIMIT_REACHED
 from blueflame.system.terminal_attach import has_requested_terminal
-from blueflame.system.threads import LIMIT_REACHED
 from blueflame.text.tokens import estimate_tokens
 
 RESULT_READERS = {
