@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.documents.plans import parse_tasks
 from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, EnvironmentFailed, JournalEntry
 from blueflame.model.gate import Gate
-from blueflame.orchestrator.lifecycle import prepare_folders
+from blueflame.orchestrator.lifecycle import lock_project, open_session, prepare_folders
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, git, make_stage, task, writes
 
@@ -296,3 +298,14 @@ def test_no_changeset_lands_through_a_filter_that_came_after_its_attempts(stage:
     result = stage.run({"changeset": [filter_all]}, observers=[Watcher(turn_off)])
     assert [(each.act, each.cause) for each in result.of(EnvironmentFailed)] == [("landing of cs-001", "filter")]
     assert (result.session.outcome, stage.read("src/1.txt")) == ("completed", "one\n")
+
+
+def test_a_filter_that_came_after_a_session_was_opened_is_not_known_to_it(stage: Stage) -> None:
+    """Also after a resume: an agent is blamed only for a filter that was there before it."""
+    stage.play(task(1))
+    with lock_project(stage.project()) as journal:
+        session = open_session(stage.project(), journal, request="do it", tasks=parse_tasks({"tasks": [task(1)]}))
+    stage.git("config", "filter.rot.clean", "cat")
+    assert build_context(stage.project(), session, script=stage.script).filters == ()
+    session.filters = None  # of a version that recorded none
+    assert build_context(stage.project(), session, script=stage.script).filters == ("rot",)

@@ -38,6 +38,7 @@ class SessionOpened:
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
     team: Team = NEW_TEAM  # that earlier sessions left
     request_id: str = ""  # of the house that started it; a request has at most one session
+    filters: tuple[str, ...] | None = None  # of the person's git; None: a session of a version that recorded none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,7 @@ class SessionContext:
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     find_tools: Callable[[], Toolchains]  # slow, and needed only with a sandbox
     baseline: BaselineFile
-    filters: tuple[str, ...] = ()  # of the person's git, when the orchestrator started
+    filters: tuple[str, ...] = ()  # of the person's git, when the session was opened
     scripted: bool = False  # every agent plays a script
     cassette: Cassette = NO_CASSETTE
     memory: MemoryProvider = NO_MEMORY

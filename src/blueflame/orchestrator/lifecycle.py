@@ -14,6 +14,7 @@ from pathlib import Path
 from blueflame import __version__
 from blueflame.config.show import format_resolved_json
 from blueflame.git.batch import close_idle
+from blueflame.git.filters import list_filter_drivers
 from blueflame.git.locks import remove_broken_refs, remove_stale_locks
 from blueflame.git.repository import exclude_from_status, protect_from_clean
 from blueflame.git.trees import list_tree_files
@@ -159,6 +160,7 @@ def open_session(
         overrides=project.overrides,
         team=_find_team(project),
         request_id=request_id,
+        filters=list_filter_drivers(project.repo.root),
     )
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])

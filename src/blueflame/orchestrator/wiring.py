@@ -79,7 +79,7 @@ def build_context(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
         ),
         baseline=BaselineFile(project.paths.baseline),
-        filters=list_filter_drivers(project.repo.root),
+        filters=list_filter_drivers(project.repo.root) if session.filters is None else session.filters,
         scripted=script is not None,
         cassette=cassette,
         memory=build_memory(settings, project.paths, os.environ),

@@ -28,6 +28,7 @@ def open_session(recorded: JournalEntry) -> Session:
         limits=event.limits,
         config_digest=event.config_digest,
         overrides=event.overrides,
+        filters=event.filters,
         opened_at=recorded.at,
         seats={seat.name: seat for seat in event.team.seats},
         split_folders=frozenset(event.team.split),

@@ -70,6 +70,7 @@ class Session:
     config_digest: str
     opened_at: float
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
+    filters: tuple[str, ...] | None = None  # of the person's git, when it was opened
     seq: int = 0
     last_at: float = 0.0
     phase: Phase = Phase.PLANNING
