@@ -54,6 +54,8 @@ def _list_locks(repo: Repository) -> Iterator[Path]:
     common = repo.common_dir
     folders = (common, *sorted(common.glob("worktrees/*")))
     yield from sorted(path for path in list_files_below(common / OWN_REFS) if path.suffix == ".lock")
+    pushed = list_files_below(common / "refs" / "remotes")  # what git notes of a branch that we have pushed
+    yield from sorted(path for path in pushed if path.suffix == ".lock" and path.parent.name.startswith("ses-"))
     yield from (folder / name for folder in folders for name in (*SHARED_LOCKS, "index.lock"))
     yield common / "refs" / "heads" / f"{repo.base_branch}.lock"
 

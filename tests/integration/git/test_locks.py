@@ -36,7 +36,11 @@ def leave_lock(path: Path, *, age: float = 60.0) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["packed-refs.lock", "packed-refs.new", "HEAD.lock", "index.lock", "refs/heads/main.lock", f"{OURS}.lock"]
+    "name",
+    [
+        *("packed-refs.lock", "packed-refs.new", "HEAD.lock", "index.lock", "refs/heads/main.lock", f"{OURS}.lock"),
+        "refs/remotes/origin/blueflame/ses-1/cs-001.lock",
+    ],
 )
 def test_a_lock_that_was_left_is_removed(ours: Repository, name: str) -> None:
     lock = leave_lock(ours.common_dir / name)
@@ -112,6 +116,7 @@ def test_the_index_is_left_to_a_person_who_writes_a_message(ours: Repository, tm
 
 def test_other_files_are_never_touched(ours: Repository) -> None:
     elsewhere = leave_lock(ours.common_dir / "refs" / "heads" / "other.lock")
+    leave_lock(ours.common_dir / "refs" / "remotes" / "origin" / "main.lock")
     link = ours.common_dir / "HEAD.lock"
     link.symlink_to(elsewhere)
     assert remove_stale_locks(ours, alone=True) == ()
