@@ -30,6 +30,7 @@ from blueflame.orchestrator.engine.interface import (
 )
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.engine.start_warden import close_fork_server
+from blueflame.system.flock import wait_until_free
 from blueflame.system.process_identity import read_identity
 from support.disks import read_only
 
@@ -340,6 +341,7 @@ def test_a_damaged_outcome_is_a_loss_at_once_and_no_second_start(
         await engine.submit(order(state, "echo run >> ledger"))
         await engine.wait(ATTEMPT)
         folder = engine.mirror(ATTEMPT)
+        wait_until_free(folder / "lock")  # its warden ends after it has written the outcome
         (folder / "outcome.json").write_text(content)
         for name in missing:
             (folder / name).unlink()
