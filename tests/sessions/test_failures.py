@@ -103,7 +103,7 @@ def test_no_attempt_is_lost_to_the_first_line_of_a_commit(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": half, "*": again}})
     reported = stage.run()
     assert [ended.ending for ended in endings(reported)] == [Ending.POSTCHECK, Ending.PASSED]
-    subjects = stage.git("log", "--no-merges", "--format=%s", "main").splitlines()
+    subjects = stage.git("log", "--no-merges", "--topo-order", "--format=%s", "main").splitlines()
     assert subjects[:2] == ["ABC-7: second half", "ABC-7: First half"]
 
 
