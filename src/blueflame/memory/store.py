@@ -214,13 +214,17 @@ class MemoryStore:
     def _open_for_reading(self) -> Iterator[sqlite3.Connection | None]:
         """None when there is no memory yet: reading does not create one."""
         with self._explain_errors("read"):
-            is_new = not self.path.exists() or self.path.stat().st_size == 0
-        if is_new:
-            yield None
-            return
-        with self._explain_errors("read"), closing(self._connect("ro")) as db:
-            self._verify(db)
-            yield db
+            if not self.path.exists():
+                yield None
+                return
+            with closing(self._connect("rw")) as db:  # where it may: what a killed writer left has to be taken back
+                db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                if self.path.stat().st_size == 0:
+                    yield None
+                    return
+                db.execute("PRAGMA query_only = ON")
+                self._verify(db)
+                yield db
 
     @contextmanager
     def _open_for_writing(self) -> Iterator[sqlite3.Connection]:
@@ -268,10 +272,10 @@ class MemoryStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise MemoryFailed(
-                f"cannot {doing} the memory {self.path}: {error}. "
-                f"If it is damaged, move it aside ({self._format_move_command()})"
-            ) from error
+            fix = f"If it is damaged, move it aside ({self._format_move_command()})"
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+                fix = f"Make the file and its folder {self.path.parent} writable"
+            raise MemoryFailed(f"cannot {doing} the memory {self.path}: {error}. {fix}") from error
         except OSError as error:
             raise MemoryFailed(f"cannot {doing} the memory {self.path}: {error.strerror or error}") from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -269,3 +271,28 @@ def test_what_attempts_were_given_says_which_lessons_help(tmp_path: Path) -> Non
     memory.remember([more], trials=bad)
     chosen = memory.choose(RecallRequest(work=MAKING, budget=1_500))
     assert chosen.lessons[-1].key == "about files", "what harms sinks"
+
+
+KILLED_WRITER = """
+import os, signal, sys
+from pathlib import Path
+from blueflame.memory.store import MemoryStore
+
+store = MemoryStore(Path(sys.argv[1]))
+with store._open_for_writing() as db:
+    db.execute("PRAGMA cache_size = 1")  # what is not committed is in the file, as with many records
+    db.executemany("INSERT INTO records VALUES (?, 'note', 's', 0, '', ?)", [(str(n), "x" * 5000) for n in range(50)])
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("kept", [(lesson(),), ()], ids=["a memory", "its creation"])
+def test_a_memory_whose_writer_was_killed_has_what_was_committed(
+    tmp_path: Path, kept: tuple[MemoryRecord, ...]
+) -> None:
+    store = MemoryStore(tmp_path / "memory.db")
+    if kept:
+        store.save_records(kept)
+    subprocess.run([sys.executable, "-c", KILLED_WRITER, store.path], check=False)
+    assert store.path.with_name("memory.db-journal").stat().st_size
+    assert store.list_records() == kept
