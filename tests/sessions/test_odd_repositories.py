@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from blueflame.documents.plans import parse_tasks
+from blueflame.model.attempt import Ending
 from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, EnvironmentFailed, JournalEntry
 from blueflame.model.gate import Gate
+from blueflame.model.ids import build_attempt_ref
 from blueflame.orchestrator.lifecycle import lock_project, open_session, prepare_folders
+from blueflame.orchestrator.sessions import send_to_inbox
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, git, make_stage, task, writes
@@ -280,6 +283,22 @@ def test_a_new_file_that_git_filters_is_held_until_the_filter_is_off_for_it(filt
     (problem,) = result.of(EnvironmentFailed)
     assert (problem.cause, "'\"src/new.dat\" -filter'" in problem.reason) == ("filter", True)
     assert (filtered.read("src/new.dat"), filtered.git("status", "--porcelain")) == ("xyz\n", "")
+
+
+def test_a_held_result_can_be_killed_and_keeps_its_commits(filtered: Stage) -> None:
+    filtered.play(task(1, locks=["src/new.dat"]), workers={1: writes("src/new.dat", "xyz")})
+
+    def kill(session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, EnvironmentFailed):
+            send_to_inbox(filtered.project(), session.id, "kill", {"agent": "task-001", "reason": "enough"})
+
+    result = filtered.run({"session": ["stop"]}, observers=[Watcher(kill)])
+    (ended,) = (each.ended for each in result.of(AttemptEnded))
+    assert ended.ending is Ending.CANCELLED
+    assert ended.notes.startswith("enough; its result could not be read: git stores src/new.dat")
+    assert result.states == {"task-001": "requeued"}
+    kept = build_attempt_ref(result.session.id, "task-001", 1, "worker")
+    assert filtered.read("src/new.dat", kept) == "xyz\n"
 
 
 def test_no_changeset_lands_through_a_filter_that_came_after_its_attempts(stage: Stage) -> None:

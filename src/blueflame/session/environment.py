@@ -23,7 +23,7 @@ from blueflame.session.state import Phase, Session
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 600.0
 ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
 READ_LOCKS = "reading of people's locks"  # an act of the loop itself; what they hold is unknown while it fails
-RESUMED = "the resume"  # who asked for a try
+RESUMED, KILLED = "the resume", "a kill"  # what asked for a try
 MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them it waits
 
 CAUSES = (
@@ -133,6 +133,11 @@ def is_retry_due(problem: EnvironmentFailed, now: float) -> bool:
 def is_first_after_resume(session: Session, act: str) -> bool:
     """Whether the try under way is the first after a resume: it may bring what failed before the person's repair."""
     return session.retrying.get(act) == RESUMED
+
+
+def is_last_try(session: Session, attempt: Attempt) -> bool:
+    """Whether a person wants the attempt to end, also if its result cannot be read this time either."""
+    return session.retrying.get(name_attempt_act(attempt)) == KILLED
 
 
 def should_ask(problem: EnvironmentFailed) -> bool:

@@ -144,12 +144,13 @@ def _run_steps(attempt: SupervisedAttempt, cookie: str) -> dict[str, Any]:
 
 def _survey_finished_work(attempt: SupervisedAttempt, cookie: str) -> tuple[str, str] | None:
     """Try again for some seconds: without a survey, work that is done and paid for would have to be done again."""
-    for pause in SURVEY_PAUSES:
+    for pause in (*SURVEY_PAUSES, 0.0):
         missed = _run_survey(attempt, cookie, "after")
-        if missed is None or read_cancel_request(attempt) is not None:
-            return missed
+        cancel = read_cancel_request(attempt)
+        if missed is None or cancel is not None:
+            return missed and cancel and ("cancelled", cancel[0])
         attempt.poll_loop.wait(pause)
-    return _run_survey(attempt, cookie, "after")
+    return missed
 
 
 def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str, str] | None:
@@ -175,6 +176,8 @@ def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str
             os.replace(draft, f"{attempt.folder}/survey-{when}")  # noqa: PTH105 (pathlib's imports would cost some 10 ms)
     except (OSError, CannotStart) as e:
         return "spawn_failed", f"git status could not be run {when} it: {e}"
+    if ending.reason == "cancelled":
+        return ending.reason, ending.detail
     return ("lost", f"git status {when} it: {ending.detail}") if ending.reason == "lost" else None
 
 

@@ -372,6 +372,15 @@ def test_a_survey_that_is_killed_is_made_again(folder: Path) -> None:
     assert (folder / "survey-after").read_text() == "surveyed\n"
 
 
+@pytest.mark.parametrize("then", ["kill -KILL $$", "sleep 600"])
+def test_a_cancel_while_work_cannot_be_surveyed_ends_the_attempt_as_cancelled(folder: Path, then: str) -> None:
+    survey = ["sh", "-c", f"""echo '{{"reason": "enough"}}' > cancel; {then}"""]
+
+    ended = run_warden_as(find_user(list_users()[0]), write_sandboxed_launch(folder, "true", survey=survey))
+
+    assert (ended["reason"], ended["detail"], ended["exit_code"]) == ("cancelled", "enough", 0)
+
+
 def test_a_warden_that_needs_no_walls_imports_nothing_for_them(folder: Path) -> None:
     write_launch(folder, "true")
     text = (

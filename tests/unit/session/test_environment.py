@@ -6,6 +6,7 @@ import pytest
 
 from blueflame.model.attempt import WORKER, Ending
 from blueflame.model.event import (
+    AttemptCancelled,
     AttemptIntended,
     AttemptStarted,
     EnvironmentFailed,
@@ -16,6 +17,7 @@ from blueflame.model.event import (
     Landed,
     OrchestratorStarted,
     OrchestratorStopped,
+    StopRequested,
     TaskMoved,
 )
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
@@ -28,6 +30,7 @@ from blueflame.session.environment import (
     classify_problem,
     describe_problem,
     has_failed_meanwhile,
+    is_last_try,
     report_problem,
     was_limited_meanwhile,
 )
@@ -36,6 +39,7 @@ from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
 from blueflame.views.session import build_summary_view
+from support.recorded_session import ID, Story
 from support.session_examples import Outcomes, events, reported, states, task
 
 NO_RETRIES = Limits(max_retries=0, validator_retries=0)
@@ -133,6 +137,27 @@ def test_attempts_that_are_held_one_after_the_other_keep_their_slots() -> None:
     while world.session.problems.get("worker of task-001", HELD_FOR_LONG).times < 8:
         assert world.step()
     assert len(world.session.live) == 3
+
+
+def test_a_kill_asks_for_the_last_try_of_a_held_attempt_also_after_a_stop() -> None:
+    story = Story().working()
+    session, attempt = story.session, story.session.attempts[f"{ID}.task-001.worker.1"].attempt
+
+    def hold() -> None:
+        story.tell(report_problem(session, "worker of task-001", "the disk is full", story.now))
+
+    def cancel(reason: str) -> None:
+        story.tell(*tuple(consequences_of(session, AttemptCancelled(attempt=attempt.id, reason=reason), story.now)))
+
+    hold()
+    story.tell(StopRequested(reason="stop"))
+    cancel("stop")
+    assert (is_last_try(session, attempt), list(session.halted)) == (False, [attempt.id])
+    hold()
+    story.tell(OrchestratorStarted(pid=1))
+    cancel("enough")
+    assert (is_last_try(session, attempt), list(session.halted)) == (True, [])
+    assert session.attempts[attempt.id].cancel_reason == "enough"
 
 
 def test_all_attempts_that_are_held_make_room_while_others_succeed() -> None:

@@ -28,7 +28,12 @@ def get_base_ref(attempt: Attempt) -> str:
 
 
 def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:
-    """The checkout of a failed worker is kept for inspection; one that asks has left its work for the next."""
+    """The checkout of a failed worker is kept for inspection; one that asks has left its work for the next.
+
+    That of a cancelled merger may have commits that could not be fetched.
+    """
+    if attempt.duty is Duty.MERGE:
+        return ended.ending is Ending.CANCELLED and ended.tip is None
     return attempt.duty is Duty.MAKE and not ended.passed and ended.ending is not Ending.QUESTION
 
 

@@ -65,7 +65,7 @@ from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.clarifications import count_questions_left, parse_question
 from blueflame.session.effects import AttendAttempt, CancelAttempt
-from blueflame.session.environment import has_failed_meanwhile, may_blame_setup, was_limited_meanwhile
+from blueflame.session.environment import has_failed_meanwhile, is_last_try, may_blame_setup, was_limited_meanwhile
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
@@ -281,7 +281,13 @@ async def _collect_result(
         asked=await asyncio.to_thread(_has_asked, context, attempt),
         printed=await asyncio.to_thread(_read_printed, context, attempt),
     )
-    ended, more = await RESULT_READERS[attempt.duty](context, session, finished)
+    try:
+        ended, more = await RESULT_READERS[attempt.duty](context, session, finished)
+    except (WorldError, OSError) as error:
+        if not is_last_try(session, attempt):
+            raise
+        notes = f"{session.attempts[attempt.id].cancel_reason}; its result could not be read: {error}"
+        ended, more = AttemptOutcome(ending=Ending.CANCELLED, notes=notes, base=base), []
     if ended.ending is Ending.QUESTION and finished.question is not None:
         ended, more = replace(ended, notes=""), [QuestionAsked(attempt=attempt.id, question=finished.question)]
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)

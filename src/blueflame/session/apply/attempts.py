@@ -122,8 +122,10 @@ def _apply_question_asked(session: Session, event: QuestionAsked, _at: float) ->
 
 def _apply_attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
     record = session.attempts[event.attempt]
-    if record.cancel_reason:  # the first reason counts
+    was_left_by_stop = event.attempt in session.halted and not session.stopping
+    if record.cancel_reason and not was_left_by_stop:  # the first reason counts
         return
+    session.halted.pop(event.attempt, None)
     if session.stopping:
         session.halted[event.attempt] = None
     session.attempts[event.attempt] = replace(

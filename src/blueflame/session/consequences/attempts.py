@@ -32,6 +32,7 @@ from blueflame.session.cascade import block_dependants, block_if_dependency_fail
 from blueflame.session.changesets.queue import give_task_back
 from blueflame.session.clarifications import find_question_gate, is_question_kept
 from blueflame.session.environment import (
+    KILLED,
     count_unstarted,
     is_held,
     name_attempt_act,
@@ -82,7 +83,8 @@ def _handle_attempt_cancelled(session: Session, event: AttemptCancelled, _now: f
         yield from _withdraw_overlap_gates(session, event.attempt, why)
     act = name_attempt_act(session.attempts[event.attempt].attempt)
     if is_held(session, act):  # it may not have been started: then it ends at once
-        yield EnvironmentRetried(act=act)
+        by_person = not (session.stopping or event.stalled)
+        yield EnvironmentRetried(act=act, by=KILLED if by_person else "")
 
 
 def _withdraw_overlap_gates(session: Session, attempt: str, why: str) -> Iterator[Event]:
