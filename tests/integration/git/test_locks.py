@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def test_a_lock_that_was_left_is_removed(ours: Repository, name: str) -> None:
     assert remove_stale_locks(ours, alone=True) == (lock,)
     set_ref(ours, OURS, ours.base_sha)
     delete_refs(ours, [OURS])
+
+
+def test_a_git_folder_that_cannot_be_read_has_no_locks(ours: Repository) -> None:
+    """As on a disk that fails; what waits for it calls this before each try, and must not fail itself."""
+    assert remove_stale_locks(replace(ours, common_dir=ours.common_dir / ("x" * 300)), alone=True) == ()
 
 
 def test_folders_of_refs_that_git_removes_meanwhile_do_not_matter(ours: Repository) -> None:
