@@ -52,7 +52,7 @@ def remove_broken_refs(repo: Repository) -> None:
 
 def _list_locks(repo: Repository) -> Iterator[Path]:
     common = repo.common_dir
-    worktrees = next(os.walk(common / "worktrees"), ("", [], []))[1]  # none if it cannot be read, where `glob` would fail
+    worktrees = next(os.walk(common / "worktrees"), ("", [], []))[1]  # none if unreadable: `glob` would fail
     folders = (common, *(common / "worktrees" / name for name in sorted(worktrees)))
     yield from sorted(path for path in list_files_below(common / OWN_REFS) if path.suffix == ".lock")
     pushed = list_files_below(common / "refs" / "remotes")  # what git notes of a branch that we have pushed
