@@ -29,6 +29,7 @@ from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.lifecycle import execute_session
+from blueflame.orchestrator.monitors.person_locks import show_locks
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.session_settings import find_settings
 from blueflame.orchestrator.wiring import build_context
@@ -135,7 +136,8 @@ def run_session(
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
     activities = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)
-    view = choose_view(console, activities, quiet=options.quiet or options.as_json)
+    read_locks = partial(show_locks, project.paths.state)
+    view = choose_view(console, activities, quiet=options.quiet or options.as_json, read_locks=read_locks)
     answerer = _choose_answerer(context, view, options)
     if not options.why_silent:
         conversation = AgentChat(console, view)

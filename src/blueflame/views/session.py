@@ -383,6 +383,14 @@ def find_wait_reason(session: Session, task: str, now: float, locked: PersonLock
     return f"waits for cycle {session.cycle + 1}" if reason and not session.cycle_open else reason
 
 
+def list_kept_back(session: Session, now: float, locked: PersonLocks) -> Iterator[str]:
+    """Name the tasks that only a person's lock keeps from starting, and whose it is."""
+    for name in session.list_in_state(TaskState.PENDING) if locked else ():
+        reason = _find_lock_of_person(session.tasks[name].task.file_locks or (".",), locked)
+        if reason and find_wait_reason(session, name, now, locked) == reason:
+            yield f"{clean_line(name)} {reason}"
+
+
 def _find_lock_of_person(paths: Sequence[str], locked: PersonLocks) -> str:
     held = ((name, lock) for name, theirs in locked.items() for lock in theirs)
     found = next((each for each in held if any(do_locks_overlap(each[1], path) for path in paths)), None)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from blueflame.cli.console import THEME, make_console
 from blueflame.cli.live.feed import format_event
+from blueflame.cli.live.follow import ActivityLines
 from blueflame.cli.live.view import (
     MIN_FRAME_SECONDS,
     QUIET_SECONDS,
@@ -108,6 +109,28 @@ def test_a_pipe_gets_a_line_for_each_thing_worth_one() -> None:
         "14:31:30  ✗ task-003 #1 timeout after 1 min 02 s, 2 commits, $0.42",
         "14:31:30  → task-003 is retried",
     ]
+
+
+def test_a_task_that_a_persons_lock_keeps_back_is_named_in_the_frame_and_once_in_a_pipe() -> None:
+    story, out = Story().approved(), StringIO()
+    locked: dict[str, tuple[str, ...]] = {}
+    words = "‖ task-001 waits for the lock internal held by ada"
+    lines = ActivityLines(make_console(file=out), dict, story.session, locked.copy)
+    console, screen_out = screen()
+    timer = Timer()
+    frame = LiveFrame(console, timer=timer, read_locks=locked.copy)
+    frame.see(story.session, story.recorded)
+    lines.tick(story.now)
+    assert words not in screen_out.getvalue() + out.getvalue()
+
+    locked["ada"] = ("internal",)
+    timer.at += MIN_FRAME_SECONDS
+    frame.tick(story.now)
+    lines.tick(story.now)
+    lines.tick(story.now)
+    frame.close()
+    assert words in screen_out.getvalue()
+    assert [line.partition("  ")[2] for line in out.getvalue().splitlines()] == [words]
 
 
 def test_quiet_is_quiet() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,7 @@ import click
 from blueflame.cli.options import config_option, json_option, session_argument
 from blueflame.cli.output import print_result, print_text
 from blueflame.model.activity import HealthReport
-from blueflame.model.errors import WorldError
-from blueflame.orchestrator.monitors.person_locks import read_locks
+from blueflame.orchestrator.monitors.person_locks import show_locks
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_orchestrator, read_session
 from blueflame.system.clock import SystemClock
@@ -43,8 +41,7 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
         from blueflame.orchestrator.wiring import list_running_commands, probe_agents
 
         checkups, commands = probe_agents(project, found), list_running_commands(project, found)
-        with suppress(WorldError):  # the session itself reports that it cannot be read
-            locked = read_locks(project.paths.state)
+        locked = show_locks(project.paths.state)
     if as_json:
         state = build_session_json(found, now=now, checkups=checkups, locked=locked)
         return print_result(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))

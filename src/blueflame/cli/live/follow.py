@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from rich.console import Console
 from rich.text import Text
@@ -13,14 +14,15 @@ from rich.text import Text
 from blueflame.cli.console import draw_line, make_console, print_view
 from blueflame.cli.live.feed import format_events
 from blueflame.cli.live.frame import SessionFrame
-from blueflame.cli.live.view import ActivityReader, EventLines, LiveFrame, LiveView
+from blueflame.cli.live.view import ActivityReader, EventLines, LiveFrame, LiveView, ReadActivities, ReadLocks
 from blueflame.cli.output import print_json, print_text
-from blueflame.cli.render.activity import draw_activity_line
+from blueflame.cli.render.activity import draw_activity_line, draw_command_line
 from blueflame.journal.journal import Journal
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
 from blueflame.model.event import AttemptEnded, JournalEntry
+from blueflame.orchestrator.monitors.person_locks import show_locks
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_orchestrator, find_running_pid, find_session, load_session
 from blueflame.orchestrator.wiring import build_follower, probe_agents
@@ -32,6 +34,7 @@ from blueflame.telemetry.transcript import AgentTranscript, TranscriptEntry
 from blueflame.text.format import format_duration
 from blueflame.text.outcomes import describe_session_outcome
 from blueflame.views.activity import build_activity_json
+from blueflame.views.session import list_kept_back
 from blueflame.views.status import describe_orchestrator
 from blueflame.views.transcript import build_entry_json, describe_entry, get_entry_time
 
@@ -113,7 +116,9 @@ def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
             print_json(build_activity_json(activity, session.attempts[name], now=now), indent=None)
         return
     recent = format_events(watched.journal.read_events(session.id))
-    print_view(make_console(), SessionFrame(session, now, found, recent, UNLIMITED_HEIGHT, asked_elsewhere=True))
+    locked = show_locks(watched.project.paths.state)
+    frame = SessionFrame(session, now, found, recent, UNLIMITED_HEIGHT, asked_elsewhere=True, locked=locked)
+    print_view(make_console(), frame)
 
 
 def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
@@ -143,19 +148,22 @@ def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
 
 
 def _choose_view(console: Console, activities: ActivityReader, watched: FollowedSession, *, as_json: bool) -> LiveView:
+    read_locks = partial(show_locks, watched.project.paths.state)
     if as_json:
         return ActivityJsonLines(console, activities, watched.session, watched.now)
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveFrame(console, activities, asked_elsewhere=True)
-    return ActivityLines(console, activities)
+        return LiveFrame(console, activities, asked_elsewhere=True, read_locks=read_locks)
+    return ActivityLines(console, activities, watched.session, read_locks)
 
 
 class ActivityLines(EventLines):
-    """A line for each event and each change of an agent's activity."""
+    """A line for each event, each change of an agent's activity, and each task that a person's lock keeps back."""
 
-    def __init__(self, console: Console, activities: ActivityReader) -> None:
+    def __init__(self, console: Console, activities: ReadActivities, session: Session, read_locks: ReadLocks) -> None:
         super().__init__(console, activities)
+        self._session, self._read_locks = session, read_locks
         self._seen: dict[str, object] = {}
+        self._kept_back: set[str] = set()
 
     def tick(self, now: float) -> None:
         found = self._activities()
@@ -164,6 +172,10 @@ class ActivityLines(EventLines):
             if self._seen.get(name) != news:
                 self._seen[name] = news
                 self._console.print(draw_activity_line(activity, now=now), soft_wrap=True)
+        kept_back = set(list_kept_back(self._session, now, self._read_locks()))
+        for words in sorted(kept_back - self._kept_back):
+            self._console.print(draw_command_line(words, now=now, state=AgentState.PARKED), soft_wrap=True)
+        self._kept_back = kept_back
 
 
 def _without_figures(activity: Activity) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import islice
 from operator import add
 from typing import Literal, NamedTuple
 
@@ -28,7 +29,13 @@ from blueflame.text.marks import MARKS as TASK_MARKS
 from blueflame.text.questions import list_choices
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.activity import describe_wait, format_tokens
-from blueflame.views.session import find_wait_reason, format_budget, list_commands_under_way
+from blueflame.views.session import (
+    PersonLocks,
+    find_wait_reason,
+    format_budget,
+    list_commands_under_way,
+    list_kept_back,
+)
 
 BAR_WIDTH, SHORT_BAR_WIDTH = 20, 10
 NARROW, NARROWEST = 64, 48
@@ -49,10 +56,11 @@ class SessionFrame:
     recent: Collection[Text] = ()
     height: int = 40
     asked_elsewhere: bool = False  # gates are answered elsewhere: show the command
+    locked: PersonLocks = field(default_factory=dict)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        head = [*self._draw_head(width), *self._draw_commands(), *self._draw_parked(), *self._draw_backoffs()]
+        head = [*self._draw_head(width), *self._draw_commands(), *self._draw_parked(), *self._draw_waits()]
         head += self._draw_overlaps()
         asked = [*self.session.open_gates.values()][:MAX_QUESTIONS]
         gates = [line for gate in asked for line in self._draw_question(gate)]
@@ -94,11 +102,12 @@ class SessionFrame:
             for name in sorted(waits)
         ]
 
-    def _draw_backoffs(self) -> list[RenderableType]:
-        """One line for each of the next tasks that wait before they are tried again."""
+    def _draw_waits(self) -> list[RenderableType]:
+        """One line for each of the next tasks that wait before they are tried again, or for a person's lock."""
         first = sorted(self.session.waiting, key=lambda name: (self.session.waiting[name], name))[:MAX_QUESTIONS]
-        words = (f"‖ {clean_line(name)} {find_wait_reason(self.session, name, self.now)}" for name in first)
-        return [_keep_on_one_line(Text(line, "warn")) for line in words]
+        words = (f"{clean_line(name)} {find_wait_reason(self.session, name, self.now)}" for name in first)
+        kept = islice(list_kept_back(self.session, self.now, self.locked), MAX_QUESTIONS)
+        return [_keep_on_one_line(Text(f"‖ {line}", "warn")) for line in (*words, *kept)]
 
     def _draw_overlaps(self) -> list[RenderableType]:
         return [

@@ -19,7 +19,7 @@ from blueflame.model.event import JournalEntry
 from blueflame.session.state import Session
 from blueflame.system.lines import STEP_BYTES
 from blueflame.telemetry.activity import ActivityTracker
-from blueflame.views.session import list_commands_under_way
+from blueflame.views.session import PersonLocks, list_commands_under_way
 
 MIN_FRAME_SECONDS = 0.125  # between two frames: a faster view only flickers
 QUIET_SECONDS = 60.0  # without an event, after which lines say what each agent does
@@ -27,6 +27,7 @@ MAX_FIRST_READ = 4 * 1024 * 1024  # bytes
 
 ReadActivities = Callable[[], Mapping[str, Activity]]
 """Reads what each agent does now, by attempt."""
+ReadLocks = Callable[[], PersonLocks]
 
 
 class ActivityReader:
@@ -112,9 +113,10 @@ class LiveFrame:
         *,
         timer: Callable[[], float] = monotonic,
         asked_elsewhere: bool = False,
+        read_locks: ReadLocks = dict,
     ) -> None:
         self._console, self._activities, self._timer = console, activities, timer
-        self._asked_elsewhere = asked_elsewhere
+        self._asked_elsewhere, self._read_locks = asked_elsewhere, read_locks
         self._recent: deque[Text] = deque(maxlen=MAX_EVENTS)
         self._session: Session | None = None
         self._now = 0.0
@@ -154,22 +156,30 @@ class LiveFrame:
         if self._live is None or self._session is None or at - self._drawn_at < MIN_FRAME_SECONDS:
             return
         self._drawn_at = at
-        activities = self._activities()
-        news = (self._session.seq, int(self._now), activities, self._console.size)
+        activities, locked = self._activities(), self._read_locks()
+        news = (self._session.seq, int(self._now), activities, locked, self._console.size)
         if news == self._drawn:
             return
         self._drawn = news
         height = self._console.size.height
         picture = SessionFrame(
-            self._session, self._now, activities, self._recent, height, asked_elsewhere=self._asked_elsewhere
+            self._session,
+            self._now,
+            activities,
+            self._recent,
+            height,
+            asked_elsewhere=self._asked_elsewhere,
+            locked=locked,
         )
         self._live.update(picture, refresh=True)
 
 
-def choose_view(console: Console, activities: ReadActivities = dict, *, quiet: bool = False) -> LiveView:
+def choose_view(
+    console: Console, activities: ReadActivities = dict, *, quiet: bool = False, read_locks: ReadLocks = dict
+) -> LiveView:
     """The frame on a terminal, lines in a pipe, nothing when quiet."""
     if quiet:
         return NoView(console)
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveFrame(console, activities)
+        return LiveFrame(console, activities, read_locks=read_locks)
     return EventLines(console, activities)

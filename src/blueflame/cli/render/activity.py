@@ -83,9 +83,9 @@ def draw_activity_line(activity: Activity, *, now: float) -> Text:
     )
 
 
-def draw_command_line(name: str, *, now: float) -> Text:
-    """`14:32:05  ▸ checks of task-001`: what runs without an agent, for pipes."""
-    mark, style = ACTIVITY_MARKS[AgentState.WORKING]
+def draw_command_line(name: str, *, now: float, state: AgentState = AgentState.WORKING) -> Text:
+    """`14:32:05  ▸ checks of task-001`: what runs or waits without an agent, for pipes."""
+    mark, style = ACTIVITY_MARKS[state]
     return Text.assemble(_draw_time(now), (f"{mark} ", style), clean_line(name))
 
 

@@ -45,6 +45,14 @@ def read_locks(state: Path) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
+def show_locks(state: Path) -> Mapping[str, tuple[str, ...]]:
+    """The same for screens: nothing while they cannot be read, which the session itself reports."""
+    try:
+        return read_locks(state)
+    except WorldError:
+        return {}
+
+
 def check_paths(paths: Sequence[str]) -> None:
     """Refuse paths that no lock can name."""
     for path in paths:
