@@ -140,7 +140,8 @@ def build_status_view(
         facts.append(NamedValue("Waits for", "\n".join(waits), "warn"))
     if commands := list_commands_under_way(session, now):
         facts.append(NamedValue("Under way", "\n".join(commands)))
-    facts += _list_hindrances(session, now)
+    if hindrances := list_hindrances(session, now):
+        facts.append(NamedValue("Hindered", "\n".join(hindrances), "warn"))
     if session.overlaps:
         facts.append(
             NamedValue("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
@@ -332,10 +333,9 @@ def _describe_landing(session: Session, effect: Effect, now: float) -> str:
     return f"{what}, {format_duration(max(now - since, 0))}"
 
 
-def _list_hindrances(session: Session, now: float) -> Iterator[NamedValue]:
-    held = list_held(session)
-    if held and not session.ended:
-        yield NamedValue("Hindered", "\n".join(_describe_hindrance(each, now) for each in held), "warn")
+def list_hindrances(session: Session, now: float) -> tuple[str, ...]:
+    """Describe what of ours fails, such as a landing while a lock of git is held."""
+    return () if session.ended else tuple(_describe_hindrance(each, now) for each in list_held(session))
 
 
 def _describe_hindrance(problem: EnvironmentFailed, now: float) -> str:

@@ -14,7 +14,9 @@ from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord, Ending
 from blueflame.model.seat import Allocation
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
+from blueflame.session.environment import report_problem
 from blueflame.views.activity import build_activity_json, describe_activity, format_tokens, format_usage
+from blueflame.views.session import list_hindrances
 from support.json_page import table_keys
 from support.recorded_session import ID, Story
 
@@ -73,6 +75,14 @@ cost   ╍╍╍─────────────────  ~$1.82 / $1
 14:30:28  · task-003 #1 started
 """
     )
+
+
+def test_the_frame_shows_what_is_held_as_status_does() -> None:
+    story = Story().working()
+    story.tell(report_problem(story.session, "landing of cs-001", "Unable to create 'index.lock'", story.now))
+    (words,) = list_hindrances(story.session, story.now + 65)
+    assert words == "landing of cs-001: a lock of git is held: Unable to create 'index.lock'"
+    assert f"‖ {words}" in shown(story, {}, width=80)
 
 
 def test_a_wide_terminal_shows_more() -> None:

@@ -34,6 +34,7 @@ from blueflame.views.session import (
     find_wait_reason,
     format_budget,
     list_commands_under_way,
+    list_hindrances,
     list_kept_back,
 )
 
@@ -103,11 +104,13 @@ class SessionFrame:
         ]
 
     def _draw_waits(self) -> list[RenderableType]:
-        """One line for each of the next tasks that wait before they are tried again, or for a person's lock."""
+        """One line for what fails and is tried again, for each of the next tasks that wait before they are tried
+        again, and for those that a person's lock keeps back."""
         first = sorted(self.session.waiting, key=lambda name: (self.session.waiting[name], name))[:MAX_QUESTIONS]
         words = (f"{clean_line(name)} {find_wait_reason(self.session, name, self.now)}" for name in first)
         kept = islice(list_kept_back(self.session, self.now, self.locked), MAX_QUESTIONS)
-        return [_keep_on_one_line(Text(f"‖ {line}", "warn")) for line in (*words, *kept)]
+        hindrances = list_hindrances(self.session, self.now)[:MAX_QUESTIONS]
+        return [_keep_on_one_line(Text(f"‖ {line}", "warn")) for line in (*hindrances, *words, *kept)]
 
     def _draw_overlaps(self) -> list[RenderableType]:
         return [
