@@ -42,7 +42,7 @@ def _build_entry(
     record: AttemptRecord, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool
 ) -> CostEntry:
     attempt, ended = record.attempt, record.ended
-    metered = read_metered_usage(attempts / attempt.id) if models or ended is None else None
+    metered = read_metered_usage(attempts / attempt.id, ended=ended is not None) if models or ended is None else None
     has_meter = metered is not None and metered.calls > 0
     if ended is not None:
         spend = ended.spend

@@ -1,9 +1,9 @@
-"""What an attempt has used, by the gateway's log (usage.jsonl), and what it cost."""
+"""What an attempt has used, by the gateway's logs (usage.jsonl and sent.jsonl), and what it cost."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.files import build_file_error
 from blueflame.system.lines import STEP_BYTES, FileTail
 
-USAGE_FILE = "usage.jsonl"
+USAGE_FILE, SENT_FILE = "usage.jsonl", "sent.jsonl"
 MAX_LINE_BYTES = 64 * 1024  # the gateway's lines have some 400 bytes
 MAX_PRICE_FACTOR = 20  # a figure above ours times this is not credible
 COUNT_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
@@ -35,12 +35,23 @@ class MeteredUsage:
     listed: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_metered_usage(folder: Path) -> MeteredUsage:
-    """Read an attempt's folder. Without a log nothing was metered; unreadable lines are counted."""
+def read_metered_usage(folder: Path, *, ended: bool = True) -> MeteredUsage:
+    """Read an attempt's folder. Without a log nothing was metered; unreadable lines are counted.
+
+    When the attempt has ended, a call that was sent and has no end counts at its most: its gateway was killed.
+    """
     totals = _UsageTotals()
-    for line in _read_lines(folder / USAGE_FILE):
+    lines = [*_read_lines(folder / USAGE_FILE)]
+    for line in (*lines, *(_list_unended(folder, lines) if ended else ())):
         totals.add_line(line)
     return totals.build_result()
+
+
+def _list_unended(folder: Path, ended: Sequence[Mapping[str, Any] | None]) -> Iterator[Mapping[str, Any]]:
+    """List the calls that were sent last, as far as they were not answered by an error and have not ended."""
+    sent = {line.get("call"): line for line in _read_lines(folder / SENT_FILE) if line is not None}
+    known = {line.get("call") for line in ended if line is not None}
+    yield from (line for call, line in sent.items() if call not in known and "micro_usd" in line)
 
 
 def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:

@@ -7,7 +7,8 @@ stderr.log                                         status.json   state for views
 setup.log     output of the setup steps            outcome.json  how the attempt ended; nothing changes after it
 survey-before git status after the setup           survey-after  and after the agent, both run in the sandbox
 groups.json   its control groups                   usage.jsonl   usage of each model call, by the gateway
-attach.sock   the agent's terminal, if it has one  hindrance     a link to words: why the outcome is not written
+attach.sock   the agent's terminal, if it has one  sent.jsonl    the same at most, before a call is sent
+hindrance     a link to words: why the outcome is not written
 """
 
 # ruff: noqa: PTH105, PTH108, PTH110, PTH116, PTH211 (pathlib's imports would cost every attempt some 10 ms)

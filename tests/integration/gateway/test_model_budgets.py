@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from blueflame.telemetry.usage import read_metered_usage
 from support.model_gateways import AgentAnswer, RunningGateway, build_model_options, start_model_gateway
 from support.model_providers import (
     answer_json,
@@ -152,3 +155,26 @@ def test_a_call_that_cannot_be_logged_is_refused(tmp_path: Path) -> None:
     assert [answer.status for answer in answers] == [200, 403]
     assert "the record of what the model costs cannot be written" in answers[1].content["error"]["message"]
     assert len(provider.asked) == 1
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_call_of_a_gateway_that_was_killed_counts_at_its_most_unless_it_was_refused(
+    tmp_path: Path, waits: bool
+) -> None:
+    start, *rest = build_message_events()
+    hangs = stream_events([start, threading.Event(), *rest])
+    with (
+        start_provider(answer_json(200, build_message()), answer_json(529, {}) if waits else hangs) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+    ):
+        gateway.send_call()
+        with gateway.start_call(body={"model": "claude-test", "stream": True, "max_tokens": 300}):
+            wait_until(lambda: len(provider.asked) == 2, "the provider has it")
+            if waits:
+                gateway.wait_until_parked()
+            running = read_metered_usage(gateway.folder, ended=False)
+            os.kill(gateway.pid, signal.SIGKILL)
+
+    ended = read_metered_usage(gateway.folder)
+    assert (running.calls, running.spend.output_tokens) == (1, 20)
+    assert (ended.calls, ended.incomplete, ended.spend.output_tokens) == ((1, 0, 20) if waits else (2, 1, 320))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -151,6 +152,7 @@ class ProviderCall:
     body: bytes
     open_call: OpenCall
     entry: AccessEntry
+    number: int = field(default_factory=itertools.count(1).__next__)
     wait: CallWait = field(default_factory=CallWait)
     began: float = field(default_factory=time.monotonic)
     first_byte: float = 0.0
@@ -170,9 +172,10 @@ class ProviderCall:
         return bool(self.wire) and (self.route.streams or self.open_call.asked.streams)
 
     def build_record(self) -> CallRecord:
-        """Build the line for the usage log, when it has ended."""
+        """Build the line for the usage log, as it is now."""
         ms = [round((at - self.began) * 1000) for at in (time.monotonic(), self.first_byte or self.began)]
         return CallRecord(
+            number=self.number,
             api=self.route.api,
             status=self.status,
             refused=self.refused,

@@ -165,9 +165,12 @@ class ModelHandler:
         if self._free_calls > MAX_FREE_CALLS:
             raise RequestRefused(403, "too_many_calls", f"more than {MAX_FREE_CALLS} calls that are free of charge")
 
-    async def _run_metered(self, call: ProviderCall, agent: AgentConnection) -> None:
+    def _refuse_if_unrecorded(self) -> None:
         if self._usage_log.problem:
             raise RequestRefused(403, "record_full", f"no more calls are served: {self._usage_log.problem}")
+
+    async def _run_metered(self, call: ProviderCall, agent: AgentConnection) -> None:
+        self._refuse_if_unrecorded()
         self._calls.add(call)
         try:
             if not self._budget.try_reserve(call.open_call):
@@ -279,6 +282,15 @@ class ModelHandler:
             return ProviderFailure(LOGIN, str(e), status=BUDGET_STATUS)
         call.tries += 1
         call.status, call.sent_at = 0, time.time()
+        if call.wire:
+            self._usage_log.write_sent(call.build_record(), self._prices.price_usage(call.open_call.assume_worst()))
+            self._refuse_if_unrecorded()
+        found = await self._read_answer(call, request)
+        if call.wire and isinstance(found, ProviderFailure):
+            self._usage_log.withdraw_sent(call.build_record())  # it may wait for long, or be asked again
+        return found
+
+    async def _read_answer(self, call: ProviderCall, request: bytes) -> ProviderAnswer | ProviderFailure:
         try:
             answer = await self._connections.send_request(call.api.upstream, request, call.head.method)
         except ProviderUnreachable as e:

@@ -1,6 +1,8 @@
 """usage.jsonl: one line per call to a model, written when it ends or is refused.
 
 It is locked while this gateway runs, so that a later warden can wait for its last line.
+sent.jsonl: what a call may cost at most, written before it is sent, and that it was not answered after all. It counts
+for calls without a line in usage.jsonl: the gateway was killed before they ended.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from blueflame.billing.prices import PriceRow, compute_cost, find_row, is_dearer, parse_row
@@ -16,7 +19,7 @@ from blueflame.gateway.access_log import format_now
 from blueflame.gateway.options import ModelOptions
 from blueflame.system.fd import append_line
 
-FILE_NAME = "usage.jsonl"
+FILE_NAME, SENT_NAME = "usage.jsonl", "sent.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class PriceList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
+    number: int  # of the call, in this gateway
     api: str
     status: int
     refused: str
@@ -62,16 +66,29 @@ class UsageLog:
     """The log file. `problem` says why a line could not be written: nothing more is let through then."""
 
     def __init__(self, folder: str, attempt: str) -> None:
-        self._file = os.open(f"{folder}/{FILE_NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file, self._sent = (os.open(f"{folder}/{name}", flags, 0o644) for name in (FILE_NAME, SENT_NAME))
         fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._attempt = attempt
         self.problem = ""
 
+    def write_sent(self, line: CallRecord, at_most: PricedUsage) -> None:
+        """Record a call before it is sent."""
+        self._append(self._sent, self._build_content(line, at_most))
+
+    def withdraw_sent(self, line: CallRecord) -> None:
+        """Record that the provider did not answer a call that was sent: it used nothing so far."""
+        self._append(self._sent, {"call": line.number})
+
     def write(self, line: CallRecord, priced: PricedUsage) -> None:
+        self._append(self._file, self._build_content(line, priced))
+
+    def _build_content(self, line: CallRecord, priced: PricedUsage) -> dict[str, object]:
         usage = priced.usage
-        content = {
+        return {
             "at": format_now(),
             "attempt": self._attempt,
+            "call": line.number,
             "api": line.api,
             "model": usage.model,
             "status": line.status,
@@ -89,8 +106,11 @@ class UsageLog:
             "first_byte_ms": line.first_byte_ms,
             "tries": line.tries,
         }
-        if failure := append_line(self._file, (json.dumps(content) + "\n").encode()):
+
+    def _append(self, file: int, content: Mapping[str, object]) -> None:
+        if failure := append_line(file, (json.dumps(content) + "\n").encode()):
             self.problem = f"the record of what the model costs cannot be written: {failure}"
 
     def close(self) -> None:
+        os.close(self._sent)
         os.close(self._file)
