@@ -140,8 +140,7 @@ def build_status_view(
         facts.append(NamedValue("Waits for", "\n".join(waits), "warn"))
     if commands := list_commands_under_way(session, now):
         facts.append(NamedValue("Under way", "\n".join(commands)))
-    if hindrances := list_hindrances(session, now):
-        facts.append(NamedValue("Hindered", "\n".join(hindrances), "warn"))
+    facts += _list_hindered(session, now)
     if session.overlaps:
         facts.append(
             NamedValue("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
@@ -223,7 +222,7 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> t
     good = session.outcome == "completed" and work.is_whole
     return (
         NamedValue("Outcome", outcome + reason, "good" if good else "warn"),
-        *_list_hindrances(session, now),
+        *_list_hindered(session, now),
         *([] if session.workflow.curates else [_count_tasks(session, work)]),
         NamedValue("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
         *_list_landed_checks(session),
@@ -331,6 +330,11 @@ def _describe_landing(session: Session, effect: Effect, now: float) -> str:
     since = failed.until if failed is not None else session.changesets[effect.changeset].judged_at
     what = f": pushing to {session.limits.remote}" if session.limits.remote else ""
     return f"{what}, {format_duration(max(now - since, 0))}"
+
+
+def _list_hindered(session: Session, now: float) -> Iterator[NamedValue]:
+    if hindrances := list_hindrances(session, now):
+        yield NamedValue("Hindered", "\n".join(hindrances), "warn")
 
 
 def list_hindrances(session: Session, now: float) -> tuple[str, ...]:
