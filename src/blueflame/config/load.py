@@ -15,11 +15,12 @@ from blueflame.config.locate import read_config_text, resolve_repo_folder, short
 from blueflame.config.problems import format_path, format_value, list_faults, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
 from blueflame.config.show import compute_digest
+from blueflame.documents.plugins import list_skills, resolve_plugins
 from blueflame.documents.yaml import Document, YamlProblem, read_document
 from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import find_doubtful_settings
-from blueflame.session.unsupported_settings import find_idle_settings
+from blueflame.session.unsupported_settings import find_idle_settings, find_missing_skills, list_plugins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def parse_config(text: str, *, path: Path) -> LoadedConfig:
     problems += (YamlProblem(lifted.find_origin(at), text) for at, text in faults)
     if problems or settings is None:
         raise build_config_error(document, path, problems)
-    found = _find_warnings(document.data, lifted, settings, version)
+    found = _find_warnings(document.data, lifted, settings, version, root=path.parent)
     warn = partial(format_problems, document, path, tuple(found))
     return LoadedConfig(
         settings=settings, path=path, version=version, format_warnings=warn, digest=compute_digest(settings)
@@ -106,7 +107,7 @@ def _read_version(document: Document, path: Path, problems: list[YamlProblem]) -
 
 
 def _find_warnings(
-    data: dict[str, Any], lifted: LiftedConfig, settings: Settings, version: int
+    data: dict[str, Any], lifted: LiftedConfig, settings: Settings, version: int, *, root: Path
 ) -> Iterator[YamlProblem]:
     if "schema_version" not in data:
         text = "is missing: read as version 1; run `blueflame config migrate --write` to bring the file up to date"
@@ -115,7 +116,9 @@ def _find_warnings(
         for section in find_old_sections(data):
             text = "is a section of schema 1, which is still read; `blueflame config migrate` moves it under roles"
             yield YamlProblem(section, text)
-    for at, text in (*find_doubtful_settings(settings), *find_idle_settings(settings)):
+    offered = {skill for folder in resolve_plugins(list_plugins(settings), root) for skill in list_skills(folder)}
+    missing = find_missing_skills(settings, offered)
+    for at, text in (*find_doubtful_settings(settings), *find_idle_settings(settings), *missing):
         yield YamlProblem(lifted.find_origin(at), text)
 
 

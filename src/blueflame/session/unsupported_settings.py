@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from blueflame.model.settings import Settings
 from blueflame.model.settings.built_in import BUILT_IN_ROLES, PIPELINE
 from blueflame.model.settings.fields import Section
 from blueflame.model.settings.roles import RoleSettings
+from blueflame.model.suggestions import suggest
 from blueflame.session.from_settings import find_runtime_kind, list_workflow_stages
 
 SCRIPTED = "scripted"  # no real agent: it is not checked
@@ -182,11 +183,39 @@ def _is_changed(section: Section, name: str) -> bool:
     return name in section.model_fields_set and getattr(section, name) != default
 
 
+def list_plugins(settings: Settings) -> tuple[str, ...]:
+    """The plugins whose skills agents can load, as they are written."""
+    general = settings.superpowers.plugin if settings.superpowers.enabled else None
+    own = (each for runtime in settings.runtimes.values() for each in runtime.plugins)
+    return tuple(dict.fromkeys((*own, *((general,) if general else ()))))
+
+
+def find_missing_skills(settings: Settings, offered: Collection[str]) -> tuple[IdleSetting, ...]:
+    """Return the skills that are written, differ from the default, and that no plugin offers.
+
+    Where no plugin is named, that is said instead (`find_idle_settings`).
+    """
+    named: dict[tuple[str, ...], Sequence[str]] = {
+        ("roles", name, "skills"): role.skills for name, role in settings.roles.items() if _names_skills(name, role)
+    }
+    if settings.superpowers.plugin and _is_changed(settings.superpowers, "skills"):
+        named["superpowers", "skills"] = settings.superpowers.skills
+    return tuple(
+        (place, f"{skill} has no effect: no plugin has such a skill{suggest(skill, offered, before='; ')}")
+        for place, skills in named.items()
+        for skill in skills
+        if skill not in offered and list_plugins(settings)
+    )
+
+
+def _names_skills(name: str, role: RoleSettings) -> bool:
+    return tuple(role.skills) != tuple(BUILT_IN_ROLES.get(name, {}).get("skills", ()))
+
+
 def _list_of_roles(settings: Settings) -> Iterator[IdleSetting]:
     has_plugin = settings.superpowers.plugin or any(runtime.plugins for runtime in settings.runtimes.values())
     for name, role in settings.roles.items():
-        built_in = BUILT_IN_ROLES.get(name, {}).get("skills", ())
-        if role.skills and tuple(role.skills) != tuple(built_in) and not has_plugin:
+        if role.skills and _names_skills(name, role) and not has_plugin:
             yield ("roles", name, "skills"), "it has no effect: neither superpowers.plugin nor a runtime names a plugin"
 
 

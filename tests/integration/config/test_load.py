@@ -474,3 +474,15 @@ def test_a_workflow_that_cannot_be_chosen_is_reported_with_its_line() -> None:
     line = text.splitlines().index("    stages: [work, check, docs]") + 1
     (found,) = [each for each in parse_config(text, path=HERE).warnings if "mine" in str(each)]
     assert str(found).startswith(f"blueflame.yaml:{line}: workflows.mine.stages: it cannot be chosen: no stage judges")
+
+
+def test_a_skill_that_no_plugin_has_is_reported_with_its_line(tmp_path: Path) -> None:
+    skill = tmp_path / "mine" / "skills" / "tdd" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.touch()
+    text = f"{MINIMAL}superpowers: {{plugin: mine}}\nroles:\n  worker:\n    skills: [tdd, bdd]\n"
+    (found,) = [each for each in parse_config(text, path=tmp_path / "blueflame.yaml").warnings if "skill" in each]
+    line = text.splitlines().index("    skills: [tdd, bdd]") + 1
+    assert found.partition("blueflame.yaml")[2] == (
+        f":{line}: roles.worker.skills: bdd has no effect: no plugin has such a skill; did you mean tdd?"
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from blueflame.model.settings import Settings
-from blueflame.session.unsupported_settings import find_idle_settings
+from blueflame.session.unsupported_settings import find_idle_settings, find_missing_skills
 
 IDLE: tuple[tuple[str, dict[str, object]], ...] = (
     ("superpowers.enabled", {"superpowers": {"enabled": True}}),
@@ -58,3 +60,20 @@ def test_what_is_written_and_has_no_effect_is_found() -> None:
 
 def test_what_has_an_effect_or_says_what_is_so_anyway_is_not() -> None:
     assert [sections for sections in WITH_EFFECT if list_keys(sections)] == []
+
+
+def list_missing(sections: Mapping[str, object]) -> list[tuple[str, str]]:
+    given = Settings.model_validate({"schema_version": 2, "project": {"name": "x"}, **sections})
+    found = find_missing_skills(given, {"test-driven-development", "tdd-workflow"})
+    return [(".".join(place), text) for place, text in found]
+
+
+def test_a_skill_that_no_plugin_has_is_named_with_what_was_meant() -> None:
+    plugin = {"superpowers": {"plugin": "/opt/superpowers"}}
+    wrong, built_in = {"skills": ["tdd_workflows", "test-driven-development"]}, {"model": "opus"}
+    text = "tdd_workflows has no effect: no plugin has such a skill; did you mean tdd-workflow?"
+
+    assert list_missing({**plugin, "roles": {"worker": wrong, "qa": built_in}}) == [("roles.worker.skills", text)]
+    assert list_missing({"superpowers": {**plugin["superpowers"], **wrong}}) == [("superpowers.skills", text)]
+    assert list_missing(plugin) == [], "what is written nowhere is no mistake of the person"
+    assert list_missing({"roles": {"worker": wrong}}) == [], "that there is no plugin is said instead"
