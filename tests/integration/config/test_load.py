@@ -481,7 +481,7 @@ def test_a_skill_that_no_plugin_has_is_reported_with_its_line(tmp_path: Path) ->
     skill.parent.mkdir(parents=True)
     skill.touch()
     text = f"{MINIMAL}superpowers: {{plugin: mine}}\nroles:\n  worker:\n    skills: [tdd, bdd]\n"
-    (found,) = [each for each in parse_config(text, path=tmp_path / "blueflame.yaml").warnings if "skill" in each]
+    (found,) = [each for each in parse_config(text, path=tmp_path / "blueflame.yaml").warnings if "bdd" in each]
     line = text.splitlines().index("    skills: [tdd, bdd]") + 1
     assert found.partition("blueflame.yaml")[2] == (
         f":{line}: roles.worker.skills: bdd has no effect: no plugin has such a skill; did you mean tdd?"
