@@ -16,6 +16,7 @@ import pytest
 
 from blueflame.agents import hook
 from blueflame.git import command, landing
+from blueflame.git import damage as git_damage
 from blueflame.git.checkouts import list_checkouts
 from blueflame.model.attempt import PLANNER, Ending
 from blueflame.model.event import (
@@ -271,6 +272,24 @@ def test_an_agent_whose_git_fails_by_a_damaged_object_is_not_blamed(stage: Stage
     resumed = stage.resume()
     assert resumed.session.outcome == "completed"
     assert resumed.session.tasks["task-001"].retries == 0
+
+
+def test_an_agent_whose_git_lacks_an_old_object_of_a_large_repository_is_not_blamed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_damage, "MAX_WHOLE_BYTES", 0)
+    monkeypatch.setattr(git_damage, "CHECKED_ANCESTORS", 1)
+    stage.commit("src/old.txt", "old\n")
+    old = find_object(stage, "main:src/old.txt")
+    stage.git("rm", "-q", "src/old.txt")
+    stage.commit("src/new.txt", "new\n")
+    old.unlink()
+    stage.play(task(1), workers={1: {"1": [{"run": "git log -p"}], "*": writes("src/1.txt", "one")}})
+
+    result = stage.run()
+
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.ENVIRONMENT, Ending.PASSED]
+    assert old.name in result.of(EnvironmentFailed)[0].reason
 
 
 OWN_OBJECT = hashlib.sha1(b"blob 4\0one\n", usedforsecurity=False).hexdigest()

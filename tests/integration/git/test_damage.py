@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import damage
-from blueflame.git.command import run_git
-from blueflame.git.damage import CHECKED_ANCESTORS, find_damage
+from blueflame.git.command import run_git, try_git
+from blueflame.git.damage import CHECKED_ANCESTORS, find_damage, find_reported_loss
 from blueflame.git.repository import Repository, open_repository
 
 Git = Callable[..., str]
@@ -102,17 +102,37 @@ def test_damage_in_old_history_is_found(repo: Path, old_file: Path) -> None:
         assert old_file.parent.name + old_file.name in find_damage(ours, (ours.base_sha,))
 
 
-def test_an_object_that_a_packed_commit_needs_is_missed(repo: Path, git: Git, old_file: Path) -> None:
-    """As after a pack that was lost, or a prune at the wrong time."""
-    sha, ours = old_file.parent.name + old_file.name, opened(repo)
+@pytest.fixture
+def packed(repo: Path, git: Git, old_file: Path) -> Repository:
+    """All but the old file is in a pack: as after a pack that was lost, or a prune at the wrong time."""
+    sha = old_file.parent.name + old_file.name
     others = "".join(
         f"{line[:40]}\n" for line in git(repo, "rev-list", "--objects", "--all").splitlines() if line[:40] != sha
     )
     run_git(repo, "pack-objects", "-q", ".git/objects/pack/pack", stdin=others)
     run_git(repo, "prune-packed", "-q")
-    assert find_damage(ours, (ours.base_sha,)) == ""
+    return opened(repo)
+
+
+def test_an_object_that_a_packed_commit_needs_is_missed(packed: Repository, old_file: Path) -> None:
+    assert find_damage(packed, (packed.base_sha,)) == ""
     old_file.unlink()
-    assert sha in find_damage(ours, (ours.base_sha,))
+    assert old_file.parent.name + old_file.name in find_damage(packed, (packed.base_sha,))
+
+
+def test_in_a_large_repository_it_is_missed_among_the_newest_commits_or_when_an_agents_git_lacked_it(
+    packed: Repository, old_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha = old_file.parent.name + old_file.name
+    monkeypatch.setattr(damage, "MAX_LISTED_BYTES", 0)
+    assert find_reported_loss(packed, f"fatal: unable to read {'d' * 40}") == "", "an agent's invention"
+    old_file.unlink()
+    assert find_damage(packed, (packed.base_sha,)) == ""
+    assert find_reported_loss(packed, "fatal: bad object HEAD~200") == ""
+    lacked = try_git(packed.root, "log", "-p", "--all", "--grep=removed")
+    assert sha in find_reported_loss(packed, lacked.err)
+    monkeypatch.setattr(damage, "CHECKED_ANCESTORS", CHECKED_ANCESTORS + 10)
+    assert sha in find_damage(packed, (packed.base_sha,))
 
 
 def test_one_wrong_byte_of_a_pack_is_found_in_what_no_newer_commit_has(repo: Path, git: Git, old_file: Path) -> None:

@@ -16,7 +16,7 @@ from blueflame.agents.runtime import AgentOutput, ResumingRuntime
 from blueflame.agents.structured_output import parse_object
 from blueflame.git.batch import find_ref
 from blueflame.git.checkouts import make_checkout
-from blueflame.git.damage import find_damage
+from blueflame.git.damage import find_damage, find_reported_loss
 from blueflame.git.merge import MergeConflict
 from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
@@ -88,6 +88,7 @@ SPOILT_BY_MACHINE = frozenset(
 )
 FULL_BELOW_BYTES = 1 << 20
 MAX_ERROR_CHARS = 500
+MAX_SEARCHED_BYTES = 4_000_000
 CANARY = "canary: "  # the sandbox's own line
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
@@ -399,7 +400,16 @@ def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> s
     earlier = finished.attempt.continues
     commits = (finished.base, *((earlier.tip, earlier.unfinished) if earlier is not None else ()))
     checkout = context.paths.checkout(finished.attempt.agent_id)
-    return find_damage(context.repo, filter(None, commits)) or find_checkout_damage(checkout, finished.base)
+    return (
+        find_damage(context.repo, filter(None, commits))
+        or find_checkout_damage(checkout, finished.base)
+        or find_reported_loss(context.repo, _read_last_output(context, finished.attempt))
+    )
+
+
+def _read_last_output(context: SessionContext, attempt: Attempt) -> str:
+    errors = context.engine.read_file(attempt.id, "stderr.log") or b""
+    return context.engine.read_log(attempt.id, MAX_SEARCHED_BYTES).text + errors.decode("utf-8", "replace")
 
 
 def _was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
