@@ -77,7 +77,7 @@ def _format_row(parameter: click.Parameter) -> str:
 def _format_names(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
         return f"`{_format_placeholder(parameter)}`"
-    return ", ".join(f"`{name}`" for name in parameter.opts)
+    return ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
 
 
 def _format_placeholder(argument: click.Argument) -> str:

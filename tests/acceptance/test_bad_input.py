@@ -90,6 +90,48 @@ def test_an_unknown_workflow(repo: Path, refused: Callable[..., Said]) -> None:
     refused(repo, "plan", "--task", "x", "--workflow", "wavse", code=2, words=("wavse", "did you mean waves?"))
 
 
+@pytest.mark.parametrize(
+    ("argv", "idle"),
+    [
+        ("status ses-1 --house", "SESSION has no effect with --house"),
+        ("log --house --handoffs -c x.yaml", "--handoffs and --config have no effect with --house"),
+        ("doctor --house --try", "--try has no effect with --house"),
+        ("attach worker --stay --json", "AGENT and --stay have no effect with --json"),
+        ("attach --idle 5m", "--idle has no effect without --stay"),
+        ("add --file plan.yaml -d words --priority 3", "--description and --priority have no effect with --file"),
+        ("stop --now --keep-agents", "--now has no effect with --keep-agents"),
+        ("open task-001 --editor --json", "--editor has no effect with --json"),
+        ("memory import notes.jsonl --project other", "--project has no effect without a server"),
+        ("memory curate all --script play.yaml", "REQUEST and --script have no effect without --agent"),
+        ("wait req-1 --config x.yaml", "--config has no effect with a request"),
+        ("wait ses-1 --house x", "--house has no effect with a session"),
+        ("serve --uninstall --house x", "--house has no effect with --uninstall"),
+        ("serve --init --stop-sessions", "--stop-sessions has no effect with --init"),
+        ("run x --detach --budget 3", "--budget has no effect with --detach"),
+        ("run x --script play.yaml --record tape", "--record has no effect with --script"),
+        ("guard --script play.yaml -- touch x", "--script has no effect with a command"),
+        ("memory propose --script play.yaml", "--script has no effect without a model"),
+        ("mcp --config x.yaml install claude", "--config has no effect with install"),
+    ],
+)
+def test_an_option_that_has_no_effect(repo: Path, refused: Callable[..., Said], argv: str, idle: str) -> None:
+    configure(repo)
+    refused(repo, *argv.split(), code=2, words=(idle, "leave"))
+
+
+def test_a_guarded_command_on_another_branch_than_the_configured_one(repo: Path, refused: Callable[..., Said]) -> None:
+    configure(repo, {"project": {"name": "x", "base_branch": "mian"}})
+    refused(repo, "guard", "--base", "main", "--budget", "-1", "--", "true", code=2, words=("--budget: -1",))
+
+
+@pytest.mark.parametrize("argv", ["attach --stay --idle", "wait --timeout", "cleanup --older-than"])
+def test_a_duration_that_is_none(repo: Path, refused: Callable[..., Said], argv: str) -> None:
+    configure(repo)
+    refused(repo, *argv.split(), "1y", code=2, words=(argv.rsplit(maxsplit=1)[-1], "1y", "a number of seconds"))
+    refused(repo, *argv.split(), "9999d", code=2, words=(argv.rsplit(maxsplit=1)[-1], "365d"))
+    refused(repo, *argv.split(), "30", code=2, words=("nothing has been run",))
+
+
 def test_a_runtime_that_nothing_drives(repo: Path, refused: Callable[..., Said]) -> None:
     configure(repo, {"roles": {"worker": {"runtime": "goose"}}, "runtimes": {"goose": {"command": "goose"}}})
     refused(repo, *RUN, code=3, words=("goose", "scripted", "roles.<role>.runtime", "runtimes.<name>.kind"))

@@ -66,11 +66,6 @@ class RunOptions:
     kept: bool = True  # False if the repository is deleted afterwards
 
     @property
-    def runs_agents(self) -> bool:
-        """Whether an option says how agents run or how their questions are answered, which only the foreground can."""
-        return self.script is not None or self.decisions is not None or self.cassette != NO_CASSETTE
-
-    @property
     def can_ask_for_trust(self) -> bool:
         """A decisions file answers gates, and grants no trust."""
         return self.decisions is None and not self.as_json

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from blueflame.cli.completers import complete_session
+from blueflame.model.errors import UsageError
 
 
 class CommandGroup(click.Group):
@@ -20,7 +22,21 @@ class CommandGroup(click.Group):
         return list(self.commands)
 
 
-PATH = click.Path(path_type=Path)
+class DurationParameter(click.ParamType[float]):
+    """A duration as in blueflame.yaml, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from blueflame.model.settings.fields import check_duration
+
+        try:
+            return check_duration(float(value) if isinstance(value, str) and value.isdecimal() else value)
+        except ValueError as error:
+            self.fail(f"{value!r} {error}", param, ctx)
+
+
+PATH, DURATION = click.Path(path_type=Path), DurationParameter()
 
 config_option = click.option(
     "--config",
@@ -62,6 +78,8 @@ FOREGROUND_OPTIONS = (
     json_option,
     quiet_option,
 )
+RUN_PARAMETERS = ("decisions", "script", "record", "replay")
+"""How agents run and how their questions are answered, which only a session in this terminal uses."""
 
 
 def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -71,7 +89,26 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
     def call(**given: Any) -> int:  # noqa: ANN401 (these options and the others of the command)
         from blueflame.cli.foreground import read_options
 
+        if given["script"] is not None:
+            refuse_idle("with --script", "record", "replay")
         own = {name: given.pop(name) for name in signature(read_options).parameters}
         return command(options=read_options(**own), **given)
 
     return reduce(lambda function, option: option(function), reversed(FOREGROUND_OPTIONS), call)
+
+
+def list_given(*names: str) -> list[str]:
+    """Which of these parameters of the running command were given, as a person writes them."""
+    context = click.get_current_context()
+    return [
+        param.human_readable_name.upper() if isinstance(param, click.Argument) else max(param.opts, key=len)
+        for param in context.command.params
+        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def refuse_idle(beside: str, *names: str) -> None:
+    """Refuse what was given and has no effect beside something else: it would be ignored without a word."""
+    if idle := list_given(*names):
+        verb, them = ("has", "it") if len(idle) == 1 else ("have", "them")
+        raise UsageError(f"{' and '.join(idle)} {verb} no effect {beside}: leave {them} out")

@@ -39,6 +39,9 @@ class Overrides(NamedTuple):
     jobs: int | None = None
 
 
+OVERRIDE_PARAMETERS = Overrides._fields
+
+
 def override_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options; the command gets them as `overrides`."""
 

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 import click
 
 from blueflame.cli.completers import complete_agent
-from blueflame.cli.options import config_option, json_option
+from blueflame.cli.options import DURATION, config_option, json_option, refuse_idle
 from blueflame.cli.output import print_result, print_text
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import Refused, UsageError, WorldError
@@ -37,19 +37,24 @@ agent_argument = click.argument(
 @click.option("--read-only", "-r", is_flag=True, help="Only watch: what you type does not reach the agent.")
 @click.option("--wait", "-w", is_flag=True, help="Wait until the agent starts.")
 @click.option("--stay", is_flag=True, help="Stay when it ends, and connect to the next one of that seat or role.")
-@click.option("--idle", default="0s", show_default=True, help="With --stay: end when no agent came for so long.")
+@click.option(
+    "--idle", type=DURATION, default="0s", show_default=True, help="With --stay: end when no agent came for so long."
+)
 @config_option
 @json_option
 def attach(
-    *, agent: str | None, read_only: bool, wait: bool, stay: bool, idle: str, config: Path | None, as_json: bool
+    *, agent: str | None, read_only: bool, wait: bool, stay: bool, idle: float, config: Path | None, as_json: bool
 ) -> int:
     """Connect this terminal to a running agent; Ctrl-] detaches. With --json, list the running agents."""
     from blueflame.cli.gates.chat import format_farewell
     from blueflame.orchestrator.wiring import find_attempt_folder
 
+    if as_json:
+        refuse_idle("with --json", "agent", "read_only", "wait", "stay", "idle")
     project = open_project(config)
     if stay:
-        return _stay_connected(project, agent or "", _parse_idle(idle), read_only=read_only)
+        return _stay_connected(project, agent or "", idle, read_only=read_only)
+    refuse_idle("without --stay", "idle")
     session, running, open_ones = _list_agents(project)
     if as_json:
         agents = [_build_agent_json(attempt, attempt in open_ones) for attempt in running]
@@ -65,15 +70,6 @@ def attach(
         raise WorldError(format_farewell(chosen.agent_id, reason))
     print_text(format_farewell(chosen.agent_id, reason))
     return 0
-
-
-def _parse_idle(idle: str) -> float:
-    from blueflame.model.settings.fields import InvalidValue, parse_duration
-
-    try:
-        return parse_duration(idle)
-    except InvalidValue as error:
-        raise UsageError(f"--idle: {idle!r} {error}") from error
 
 
 def _stay_connected(project: Project, wanted: str, idle: float, *, read_only: bool) -> int:

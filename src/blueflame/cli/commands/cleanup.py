@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.options import CommandGroup, config_option, json_option
+from blueflame.cli.options import DURATION, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_result
 from blueflame.cli.trust import open_trusted_project
 from blueflame.orchestrator.cleanup import (
@@ -32,27 +32,13 @@ from blueflame.text.format import format_count
 from blueflame.views.parts import pick
 
 
-class DurationParameter(click.ParamType[float]):
-    """A duration as in blueflame.yaml, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from blueflame.model.settings.fields import parse_duration
-
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command()
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 @click.option("--drop-unmerged", is_flag=True, help="Also delete attempts' commits that are on no branch.")
 @click.option(
     "--older-than",
     "age",
-    type=DurationParameter(),
+    type=DURATION,
     help="Also delete sessions that ended longer ago than this (90d, 12h) from the journal, with their logs.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="List every item instead of counts.")

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from blueflame.cli.completers import complete_agent, complete_failed_task, complete_task, complete_work
-from blueflame.cli.options import PATH, config_option, foreground_options, json_option, session_option
+from blueflame.cli.options import (
+    PATH,
+    RUN_PARAMETERS,
+    config_option,
+    foreground_options,
+    json_option,
+    refuse_idle,
+    session_option,
+)
 from blueflame.cli.send import send_message
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import Refused, UsageError
@@ -43,6 +51,8 @@ NOTHING_TO = {
 @json_option
 def stop(now: bool, keep_agents: bool, config: Path | None, as_json: bool) -> int:
     """Stop the running session; 'blueflame resume' continues it."""
+    if keep_agents:
+        refuse_idle("with --keep-agents", "now")
     return _send_command("stop", {"now": now, "keep_agents": keep_agents}, config, as_json=as_json)
 
 
@@ -121,6 +131,8 @@ def add(
 
     if (title is None) == (file is None):
         raise UsageError('name one task (blueflame add "...") or a plan with --file')
+    if file is not None:
+        refuse_idle("with --file", "description", "locks", "needs", "priority")
     new = Task(
         id="",
         title=title or "",
@@ -178,8 +190,7 @@ def fix(
     if running is None:
         base = found.session.base_branch if found.session.base_branch != project.settings.project.base_branch else None
         return _start_fix(task, found.work, workflow, options, allow_dirty=allow_dirty, base=base)
-    if workflow is not None:
-        raise UsageError(f"{running} runs with its own workflow: leave --workflow out, or stop it first")
+    refuse_idle(f"while {running} runs, which the fix joins", "workflow", "allow_dirty", *RUN_PARAMETERS)
     body = build_edit_payload([task]) | {"work": asdict(found.work), "by": name_caller(os.environ)}
     return send_message(project, running, "fix", body, as_json=options.as_json)
 

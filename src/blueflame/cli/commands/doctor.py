@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, stack_parts
-from blueflame.cli.options import config_option, json_option
+from blueflame.cli.options import config_option, json_option, refuse_idle
 from blueflame.cli.output import print_result
 from blueflame.cli.render.check_progress import CheckProgress
 from blueflame.cli.trust import ensure_trust
@@ -40,6 +40,7 @@ def doctor(config: Path | None, is_tried: bool, of_house: bool, as_json: bool) -
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
 
     if of_house:
+        refuse_idle("with --house", "is_tried", "config")
         from blueflame.cli.commands.house.serve import examine_house
 
         return _report(examine_house(None), None, as_json=as_json)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.options import config_option, session_argument
+from blueflame.cli.options import config_option, refuse_idle, session_argument
 from blueflame.cli.output import print_json, print_text
 from blueflame.journal.codec import encode_event
 from blueflame.model.errors import UsageError
@@ -51,6 +51,7 @@ def log(
 ) -> int:
     """Show the events of a session, one per line, in UTC."""
     if house:
+        refuse_idle("with --house", "session", "handoffs", "config")
         return _show_house(last, follow=follow, as_json=as_json)
 
     if handoffs and follow:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.options import CommandGroup, config_option, json_option
+from blueflame.cli.options import CommandGroup, config_option, json_option, refuse_idle
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import Refused
 
@@ -24,7 +24,10 @@ CLIENTS = ("claude", "codex", "gemini", "opencode")
 @click.pass_context
 def mcp_app(context: click.Context, config: Path | None) -> int:
     """Serve MCP clients on standard input and output, or register with them."""
-    return 0 if context.invoked_subcommand else serve(config)
+    if context.invoked_subcommand:
+        refuse_idle(f"with {context.invoked_subcommand}", "config")
+        return 0
+    return serve(config)
 
 
 def serve(config: Path | None) -> int:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from blueflame.cli.completers import complete_item
-from blueflame.cli.options import PATH, CommandGroup, config_option, foreground_options, json_option, session_option
+from blueflame.cli.options import (
+    PATH,
+    RUN_PARAMETERS,
+    CommandGroup,
+    config_option,
+    foreground_options,
+    json_option,
+    refuse_idle,
+    session_option,
+)
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 from blueflame.model.memory import Lesson
@@ -170,6 +179,8 @@ def import_(source: str, project: str, config: Path | None, as_json: bool) -> in
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
 
+    if not is_address(source):
+        refuse_idle("without a server", "project")
     opened = open_project(config)
     found = _read_server(opened, source, project) if is_address(source) else None
     records = found.records if found else read_jsonl(Path(source))
@@ -221,6 +232,7 @@ def propose(*, keys: tuple[str, ...], name: str | None, role: str | None, dry_ru
     from blueflame.orchestrator.wiring import open_memory
     from blueflame.text.format import format_count
 
+    refuse_idle("without a model: the lines are those of the lessons", "script", "record", "replay")
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     name, kinds = _find_instructions(project.settings, name, role)
     text = read_files_at(project.repo, project.repo.base_sha, (name,)).get(name, b"").decode("utf-8", "surrogateescape")
@@ -307,8 +319,8 @@ def curate(*, request: str, agent: bool, dry_run: bool, options: RunOptions) -> 
 
     if agent and dry_run:
         raise UsageError("--agent and --dry-run cannot be combined: what an agent proposes is asked about")
-    if not agent and (request or options.runs_agents):
-        raise UsageError("only an agent needs that: add --agent, or leave it out")
+    if not agent:
+        refuse_idle("without --agent", "request", *RUN_PARAMETERS)
     project = (
         open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
         if agent

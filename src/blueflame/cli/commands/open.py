@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_item
-from blueflame.cli.options import config_option, json_option, session_option
+from blueflame.cli.options import config_option, json_option, refuse_idle, session_option
 from blueflame.cli.output import print_result, print_text
 from blueflame.cli.trust import ensure_trust
 from blueflame.model.attempt import AttemptRecord
@@ -31,6 +31,8 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
     from blueflame.cli.commands.sandbox import find_site
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
+    if as_json:
+        refuse_idle("with --json", "editor")
     project = open_project(config)
     found = read_session(project, session)
     record = find_attempt(found, attempt)

@@ -12,9 +12,9 @@ import click
 
 from blueflame.cli.commands.house.requests import print_fate
 from blueflame.cli.console import build_facts, make_console, print_view
-from blueflame.cli.options import PATH, foreground_options, session_argument
+from blueflame.cli.options import PATH, RUN_PARAMETERS, foreground_options, list_given, refuse_idle, session_argument
 from blueflame.cli.output import print_json, print_text
-from blueflame.cli.overrides import Overrides, list_overrides, override_options
+from blueflame.cli.overrides import OVERRIDE_PARAMETERS, Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.event import FixRequested, RequestSized
@@ -79,8 +79,7 @@ def run(
     from blueflame.orchestrator.sessions import load_session
 
     if detach:
-        if dry_run or fresh or allow_dirty or overrides != Overrides() or options.runs_agents:
-            raise UsageError("--detach goes with the request, --plan, --tier and --workflow only: leave the rest out")
+        refuse_idle("with --detach", "dry_run", "fresh", "allow_dirty", *OVERRIDE_PARAMETERS, *RUN_PARAMETERS)
         return _detach(read_request(text, task, plan), options, tier=tier, workflow=workflow)
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=overrides.base)
     request = read_request(text, task, plan)
@@ -97,8 +96,8 @@ def run(
             return _continue_request(project, journal, load_session(journal, begun), options)
         left = journal.find_unfinished()
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
-            if overrides != Overrides():
-                print_text(f"blueflame: {left.id} continues with its own settings: other options are ignored", err=True)
+            if ignored := " and ".join(list_given("tier", "workflow", *OVERRIDE_PARAMETERS)):
+                print_text(f"blueflame: {left.id} continues with its own settings: {ignored} ignored", err=True)
             return run_session(project, journal, load_session(journal, left.id), options)
         _warn_of_lost_sessions(project, journal)
         handle_stale_checkouts(project, journal, options)

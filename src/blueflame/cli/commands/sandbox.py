@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from blueflame.cli.options import PATH, CommandGroup, config_option, foreground_options, json_option
+from blueflame.cli.options import PATH, CommandGroup, config_option, foreground_options, json_option, refuse_idle
 from blueflame.cli.output import print_text
 from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.cli.trust import ensure_trust
@@ -203,8 +203,9 @@ def guard(*, command: tuple[str, ...], task: str, overrides: Overrides, allow_di
     from blueflame.session.from_settings import list_making_roles
     from blueflame.session.sizing.choose import find_tier_workflow
 
+    refuse_idle("with a command", "script")
     found = read_command(command, task)
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=overrides.base)
     workflow = find_tier_workflow(project.settings, Tier.DIRECT)
     roles = list_making_roles(project.settings, workflow)
     more = list_overrides(overrides, project.settings, workflow)

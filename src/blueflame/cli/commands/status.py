@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.options import config_option, json_option, session_argument
+from blueflame.cli.options import config_option, json_option, refuse_idle, session_argument
 from blueflame.cli.output import print_result, print_text
 from blueflame.model.activity import HealthReport
 from blueflame.orchestrator.monitors.person_locks import show_locks
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 def status(session: str | None, house: bool, config: Path | None, as_json: bool) -> int:
     """Show open gates, running agents and all tasks of a session."""
     if house:
+        refuse_idle("with --house", "session", "config")
         return _show_house(as_json=as_json)
     project = open_project(config)
     found = read_session(project, session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from functools import partial
 from string import Template
 from typing import Annotated
 
@@ -77,14 +77,11 @@ def format_duration(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") + "s"
 
 
-def _build_duration_validator(least: float) -> Callable[[object], float]:
-    def check(value: object) -> float:
-        found = parse_duration(value)
-        if not least <= found <= MAX_DURATION:  # also refuses NaN
-            raise InvalidValue("is out of range", f"write a duration from {'1ms' if least else '0s'} to 365d")
-        return found
-
-    return check
+def check_duration(value: object, *, least: float = 0.0) -> float:
+    found = parse_duration(value)
+    if not least <= found <= MAX_DURATION:  # also refuses NaN
+        raise InvalidValue("is out of range", f"write a duration from {'1ms' if least else '0s'} to 365d")
+    return found
 
 
 DURATION_SERIALIZER = PlainSerializer(format_duration, return_type=str)
@@ -93,11 +90,9 @@ _DURATION_SCHEMA = {
     "examples": ["300s", "5m", "1h30m"],
 }
 Duration = Annotated[
-    float, BeforeValidator(_build_duration_validator(0.001)), DURATION_SERIALIZER, WithJsonSchema(_DURATION_SCHEMA)
+    float, BeforeValidator(partial(check_duration, least=0.001)), DURATION_SERIALIZER, WithJsonSchema(_DURATION_SCHEMA)
 ]
-DurationOrOff = Annotated[
-    float, BeforeValidator(_build_duration_validator(0)), DURATION_SERIALIZER, WithJsonSchema(_DURATION_SCHEMA)
-]
+DurationOrOff = Annotated[float, BeforeValidator(check_duration), DURATION_SERIALIZER, WithJsonSchema(_DURATION_SCHEMA)]
 
 # --- text --------------------------------------------------------------------------------------------------------
 

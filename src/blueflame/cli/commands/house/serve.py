@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.options import PATH
+from blueflame.cli.options import PATH, refuse_idle
 from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
@@ -44,8 +44,10 @@ def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, sto
         raise UsageError("--init, --install and --uninstall do one thing each: pass one of them")
     paths = HousePaths(find_house_folder(os.environ, house))
     if init:
+        refuse_idle("with --init", "stop_sessions")
         return _write_example(paths.config)
     if uninstall:
+        refuse_idle("with --uninstall", "house", "stop_sessions")
         return _remove_unit()
     loaded = load_house(paths.config)
     if install:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from blueflame.cli.commands.house.serve import house_option
-from blueflame.cli.options import config_option, json_option
+from blueflame.cli.options import DURATION, config_option, json_option, refuse_idle
 from blueflame.cli.output import print_json, print_text
-from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.orchestrator.project import open_project
 
@@ -26,21 +25,25 @@ WHAT_HELP = "A request of the house or a session [default: your open request her
 @click.command()
 @click.argument("what", required=False, help=WHAT_HELP)
 @click.option("--for", "until", type=click.Choice(["end", "gate"]), default="end", show_default=True, help="For what.")
-@click.option("--timeout", default="0s", show_default=True, help="At most so long, such as 10m; 0s: without limit.")
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default="0s",
+    show_default=True,
+    help="At most so long, such as 10m; 0s: without limit.",
+)
 @config_option
 @house_option
 @json_option
-def wait(*, what: str | None, until: str, timeout: str, config: Path | None, house: Path | None, as_json: bool) -> int:
+def wait(
+    *, what: str | None, until: str, timeout: float, config: Path | None, house: Path | None, as_json: bool
+) -> int:
     """Wait for the end of a session, or for a gate. The exit code is that of the session."""
-    from blueflame.model.settings.fields import InvalidValue, parse_duration
-
-    try:
-        limit = parse_duration(timeout)
-    except InvalidValue as error:
-        raise UsageError(f"--timeout: {timeout!r} {error}") from error
+    if what is not None:
+        refuse_idle(*(("with a request", "config") if what.startswith("req-") else ("with a session", "house")))
     what = what or _find_own_request(config, house)
     look = _watch_request(what, house) if what and what.startswith("req-") else _watch_session(what, config)
-    ends, noted, timed_out = time.monotonic() + limit, "", False
+    ends, noted, timed_out = time.monotonic() + timeout, "", False
     while True:
         found = look()
         if found.code is not None or (until == "gate" and found.gates):
@@ -49,14 +52,14 @@ def wait(*, what: str | None, until: str, timeout: str, config: Path | None, hou
             noted = found.note
             if noted:
                 print_text(f"blueflame: {noted}", err=True)
-        if limit and time.monotonic() > ends:
+        if timeout and time.monotonic() > ends:
             timed_out = True
             break
         time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
     if as_json:
         print_json({"state": found.state, "session": found.session or None, "gates": list(found.gates)})
     if timed_out:
-        print_text(f"still {found.state}: --timeout {timeout} is over", err=True)
+        print_text(f"still {found.state}: --timeout is over", err=True)
         return ExitCode.TIMED_OUT
     if not as_json:
         gates = f": {', '.join(found.gates)}" if found.gates and found.code is None else ""
