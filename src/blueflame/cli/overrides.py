@@ -78,7 +78,7 @@ def list_overrides(given: Overrides, settings: Settings, workflow: str | None) -
 def _list_models(models: tuple[str, ...], settings: Settings, workflow: str | None) -> Iterator[tuple[str, str]]:
     from blueflame.session.from_settings import list_making_roles  # late: it loads the settings' validators
 
-    for word in models:
+    for word in sorted(models, key=lambda word: "=" in word):  # that of a role counts, wherever it is written
         named, _, model = word.rpartition("=")
         if named and named not in settings.roles:
             hint = suggest(named, settings.roles) or f"the roles are {', '.join(settings.roles)}"

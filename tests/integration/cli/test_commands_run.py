@@ -188,7 +188,22 @@ def test_an_option_that_cannot_be_a_setting_is_refused(options: list[str], words
 def test_a_dry_run_uses_the_settings_of_the_command_line(bench: Bench) -> None:
     plan = bench.file("план.yaml", {"tasks": [task(1), task(2), task(3)]})
     said = bench("run", "--plan", plan, "-w", "single", "--model", "strong", "-j", "2", "--dry-run", "--json")
-    assert [(each["model"], each["at_once"]) for each in said.json["would_spawn"]] == [("strong", 2)]
+    (spawned,) = said.json["would_spawn"]
+    assert (spawned["model"], spawned["at_once"]) == ("strong", 2)
+    said = bench(
+        "run",
+        "--plan",
+        plan,
+        "-w",
+        "single",
+        "--model",
+        f"{spawned['role']}=other",
+        "--model",
+        "x",
+        "--dry-run",
+        "--json",
+    )
+    assert [each["model"] for each in said.json["would_spawn"]] == ["other"]  # the named role, in any order
 
 
 def test_a_rejected_plan_has_its_own_exit_code(bench: Bench) -> None:
@@ -199,6 +214,7 @@ def test_a_rejected_plan_has_its_own_exit_code(bench: Bench) -> None:
     assert again.code == 5
     assert again.err.startswith(f"nothing to resume: {name} has ended (plan_rejected).")
     assert bench("resume", name).err == again.err
+    assert bench("resume", "--json").json["outcome"] == "plan_rejected"
 
 
 def test_work_that_does_not_land_has_its_own_exit_code(bench: Bench) -> None:

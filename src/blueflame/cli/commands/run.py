@@ -23,7 +23,9 @@ from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.sizing import Tier
 from blueflame.model.task import Task
 from blueflame.orchestrator.project import Project, open_project
+from blueflame.system.clock import SystemClock
 from blueflame.system.terminal import is_interactive
+from blueflame.views.session import build_session_json
 from blueflame.views.triage import list_triage_facts
 
 if TYPE_CHECKING:
@@ -193,6 +195,8 @@ def resume(
         name = left.id if session is None and left is not None else find_session(journal, session)
         found = load_session(journal, name)
         if found.ended:
+            if options.as_json:  # a program gets its one object in any case
+                print_json(build_session_json(found, now=SystemClock().now()) | {"error": None})
             print_text(
                 f"nothing to resume: {name} has ended ({found.outcome}). Start a new session with 'blueflame run'",
                 err=True,
