@@ -168,11 +168,11 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_the_temporary_folder_is_gone_even_if_the_demo_cannot_begin(
+def test_a_demo_that_cannot_begin_leaves_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    said = here(capsys, "demo", "--workflow", "wavse")
+    said = here(capsys, "demo", "--workflow", "wavse", "--in", tmp_path / "new")
     assert said.code == 2
-    assert "did you mean waves?" in said.err
+    assert "'waves'" in said.err
     assert list(tmp_path.iterdir()) == []

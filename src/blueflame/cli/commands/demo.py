@@ -17,7 +17,14 @@ from blueflame.orchestrator.project import open_project
 
 @click.command()
 @click.option("--ask", is_flag=True, help="Answer the gates yourself instead of using the demo's decisions.")
-@click.option("--workflow", "-w", default="waves", show_default=True, help="waves, or flow: no barrier between stages.")
+@click.option(
+    "--workflow",
+    "-w",
+    type=click.Choice(["waves", "flow"]),
+    default="waves",
+    show_default=True,
+    help="waves, or flow: no barrier between stages.",
+)
 @click.option("--in", "folder", type=PATH, help="Create the repository in this empty folder, and keep it.")
 @json_option
 @quiet_option
