@@ -38,7 +38,7 @@ class MeteredUsage:
 def read_metered_usage(folder: Path, *, ended: bool = True) -> MeteredUsage:
     """Read an attempt's folder. Without a log nothing was metered; unreadable lines are counted.
 
-    When the attempt has ended, a call that was sent and has no end counts at its most: its gateway was killed.
+    When the attempt has ended, a call that was sent and has no end counts by its last estimate: its gateway was killed.
     """
     totals = _UsageTotals()
     lines = [*_read_lines(folder / USAGE_FILE)]

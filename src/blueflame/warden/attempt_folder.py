@@ -7,7 +7,7 @@ stderr.log                                         status.json   state for views
 setup.log     output of the setup steps            outcome.json  how the attempt ended; nothing changes after it
 survey-before git status after the setup           survey-after  and after the agent, both run in the sandbox
 groups.json   its control groups                   usage.jsonl   usage of each model call, by the gateway
-attach.sock   the agent's terminal, if it has one  sent.jsonl    the same at most, before a call is sent
+attach.sock   the agent's terminal, if it has one  sent.jsonl    estimates of calls that have not ended
 hindrance     a link to words: why the outcome is not written
 """
 

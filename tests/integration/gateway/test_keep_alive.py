@@ -32,7 +32,7 @@ from support.model_providers import (
 )
 from support.wardens import wait_until
 
-FAST_PINGS = WaitTimes(first=1.0, longest=1.0, poll=0.1, first_ping=0.1, ping=0.1)
+FAST_PINGS = WaitTimes(first=1.0, longest=1.0, poll=0.1, first_ping=0.1, ping=0.1, renewal=0.1)
 LIMITED = answer_json(429, build_error(), retry_after_ms="700")
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
@@ -185,3 +185,23 @@ def _receive(agent: socket.socket) -> bytes:
         return agent.recv(1 << 16)
     except ConnectionError:
         return b""
+
+
+def test_what_a_call_may_have_used_is_recorded_each_time_that_it_is_twice_as_old(tmp_path: Path) -> None:
+    start, *rest = build_message_events()
+    ends = Event()
+
+    def read_sent() -> list[int]:
+        return [json.loads(line)["output"] for line in (tmp_path / "sent.jsonl").read_text().splitlines()]
+
+    with (
+        start_provider(stream_events([start, ends, *rest])) as provider,
+        start_fast_gateway(tmp_path, provider.url) as port,
+    ):
+        asking = Thread(target=ask, args=(port, "/anthropic/v1/messages", STREAM))
+        asking.start()
+        wait_until(lambda: provider.asked and len(read_sent()) >= 4, "it was recorded four times")
+        ends.set()
+        asking.join()
+
+    assert read_sent()[:4] == [25, 50, 100, 200]

@@ -38,6 +38,7 @@ class WaitTimes:
     forget: float = 600.0  # without a failure of the kind, after which its period is over
     first_ping: float = 60.0  # after which a client that waits for a stream gets pings
     ping: float = 15.0  # between two pings
+    renewal: float = 4.0  # after which a call that has not ended is recorded again, and when it is twice as old
     silence: float = 90.0  # without a byte of a stream, after which the agent waits for its model
 
 

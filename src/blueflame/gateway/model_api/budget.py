@@ -67,8 +67,16 @@ class OpenCall:
         worst = self.assume_worst()
         if self.reader is None or not self.reader.readable:
             return worst
-        arrived = max(self.reader.estimate_received(), int(seconds * HIDDEN_TOKENS_PER_SECOND))
-        return replace(worst, output=max(self.read_usage().output, min(arrived, self.asked.max_output)))
+        return self._replace_output(worst, self.reader.estimate_received(), seconds)
+
+    def estimate_ahead(self, seconds: float) -> Usage:
+        """Return what a call may have used once it is twice as old as these seconds, if nothing ends it before."""
+        arrived = self.reader.estimate_received() if self.reader is not None else 0
+        return self._replace_output(self.assume_worst(), 2 * arrived, 2 * seconds)
+
+    def _replace_output(self, worst: Usage, arrived: int, seconds: float) -> Usage:
+        output = min(max(arrived, int(seconds * HIDDEN_TOKENS_PER_SECOND)), self.asked.max_output)
+        return replace(worst, output=max(self.read_usage().output, output))
 
 
 class BudgetReservation:

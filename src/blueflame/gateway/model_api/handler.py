@@ -218,7 +218,7 @@ class ModelHandler:
         while True:
             if call.wire and not self._rate_limit.is_clear():
                 await self._wait_with_pings(call, agent, self._rate_limit.wait_for_shared_limit(call.wait))
-            async with agent.limit_after_disconnect(), self._watch_silence(call, agent):
+            async with agent.limit_after_disconnect(), self._watch_silence(call, agent), self._renew_record(call):
                 found = await self._ask_provider(call)
                 if isinstance(found, ProviderAnswer):
                     self._rate_limit.stop_waiting(call.wait)
@@ -283,12 +283,33 @@ class ModelHandler:
         call.tries += 1
         call.status, call.sent_at = 0, time.time()
         if call.wire:
-            self._usage_log.write_sent(call.build_record(), self._prices.price_usage(call.open_call.assume_worst()))
+            self._record_sent(call, self._wait_times.renewal / 2)
             self._refuse_if_unrecorded()
         found = await self._read_answer(call, request)
         if call.wire and isinstance(found, ProviderFailure):
             self._usage_log.withdraw_sent(call.build_record())  # it may wait for long, or be asked again
         return found
+
+    def _record_sent(self, call: ProviderCall, seconds: float) -> None:
+        priced = self._prices.price_usage(call.open_call.estimate_ahead(seconds))
+        self._usage_log.write_sent(call.build_record(), priced)
+
+    @asynccontextmanager
+    async def _renew_record(self, call: ProviderCall) -> AsyncIterator[None]:
+        """Record what the call may have used, each time that it is twice as old: this process may be killed."""
+        renewing = asyncio.ensure_future(self._record_by_age(call)) if call.wire else None
+        try:
+            yield
+        finally:
+            if renewing is not None:
+                renewing.cancel()
+
+    async def _record_by_age(self, call: ProviderCall) -> None:
+        age, wait = 0.0, self._wait_times.renewal
+        while True:
+            await asyncio.sleep(wait)
+            age = wait = age + wait
+            self._record_sent(call, age)
 
     async def _read_answer(self, call: ProviderCall, request: bytes) -> ProviderAnswer | ProviderFailure:
         try:

@@ -1,8 +1,8 @@
 """usage.jsonl: one line per call to a model, written when it ends or is refused.
 
 It is locked while this gateway runs, so that a later warden can wait for its last line.
-sent.jsonl: what a call may cost at most, written before it is sent, and that it was not answered after all. It counts
-for calls without a line in usage.jsonl: the gateway was killed before they ended.
+sent.jsonl: what a call may have used until it is recorded there again, or that it was not answered after all. The last
+one counts for a call without a line in usage.jsonl: the gateway was killed before it ended.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class UsageLog:
         self._attempt = attempt
         self.problem = ""
 
-    def write_sent(self, line: CallRecord, at_most: PricedUsage) -> None:
-        """Record a call before it is sent."""
-        self._append(self._sent, self._build_content(line, at_most))
+    def write_sent(self, line: CallRecord, expected: PricedUsage) -> None:
+        """Record a call before it is sent, and while it is answered."""
+        self._append(self._sent, self._build_content(line, expected))
 
     def withdraw_sent(self, line: CallRecord) -> None:
         """Record that the provider did not answer a call that was sent: it used nothing so far."""
