@@ -15,10 +15,13 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from blueflame.git.command import find_identity, read_settings, run_git
 from blueflame.git.repository import Repository, list_tags
@@ -246,17 +249,20 @@ def write_own_files(repo: Repository, path: Path, base: str) -> None:
         with suppress(FileNotFoundError):
             shutil.copyfile(repo.common_dir / name, inside / name)
     (inside / "info" / "attributes").write_text(UNFILTERED, "utf-8")
-    (inside / "config").write_text(_format_config(repo, base), "utf-8", "surrogateescape")
+    (inside / "config").write_text(_format_config(repo, path, base), "utf-8", "surrogateescape")
 
 
-def _format_config(repo: Repository, base: str) -> str:
-    """As `git init` writes it, but what it finds out about the file system is taken from the repository beside it.
+def _format_config(repo: Repository, path: Path, base: str) -> str:
+    """As `git init` writes it, but what it finds out about the file system is taken from the repository beside it, if
+    both are on one.
 
     The person's name is put on the agents' commits, without their encoding and signature. Background gc, which would
     copy the borrowed objects, is off.
     """
     name, email = find_identity(repo.root)
-    found = {"core.filemode": "true", **read_settings(repo.root)}
+    device = path.stat().st_dev
+    known = read_settings(repo.root) if repo.root.stat().st_dev == device else _probe_file_system(path.parent, device)
+    found = {"core.filemode": "true", **known}
     core = (f"{key[5:]} = {_quote_config_value(value)}" for key, value in found.items() if key.startswith("core."))
     is_sha256 = len(base) == 64
     lines = (
@@ -267,6 +273,14 @@ def _format_config(repo: Repository, base: str) -> str:
         *("[commit]", "gpgSign = false", "[gc]", "auto = 0", "[maintenance]", "auto = false"),
     )
     return "".join(f"{line}\n" for line in lines)
+
+
+@lru_cache(maxsize=16)
+def _probe_file_system(folder: Path, _device: int) -> Mapping[str, str]:
+    """Find out whether it keeps modes, symbolic links and upper and lower case, as git does."""
+    with TemporaryDirectory(prefix=".", suffix=".probe", dir=folder) as place:
+        run_git(Path(place), "init", "-q", "--template=")
+        return read_settings(Path(place))
 
 
 def _quote_config_value(value: str) -> str:

@@ -329,6 +329,16 @@ def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: 
     assert (place / "link").readlink() == Path("README.md")
 
 
+def test_a_checkout_on_another_file_system_knows_what_that_one_keeps(ours: Repository, place: Path, git: Git) -> None:
+    git(ours.root, "config", "core.fileMode", "false")  # as on a disk without modes
+    with mounted(place.parent, 8):
+        make_checkout(ours, place, base=ours.base_sha)
+        assert git(place, "config", "core.fileMode").strip() == "true"
+        assert [path.name for path in place.parent.iterdir() if path.suffix == ".probe"] == []
+    make_checkout(ours, place, base=ours.base_sha)
+    assert git(place, "config", "core.fileMode").strip() == "false"
+
+
 def test_a_draft_alone_is_listed_and_removed(ours: Repository, place: Path) -> None:
     """A crash before the record was renamed into place."""
     place.parent.mkdir(exist_ok=True)
