@@ -52,6 +52,7 @@ FATAL_SIGNALS = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}
 OUTSIDE_SIGNALS = frozenset({signal.SIGHUP, signal.SIGKILL, signal.SIGTERM})
 SHELL_SIGNAL_BASE = 128
 REPORT_SECONDS = 5.0  # within which the gateway reports that a silence is the provider's
+NOTICE_SECONDS = 2.5  # within which it notices one in the middle of an answer: two looks, a second apart
 DOUBT_SECONDS = 0.3  # after a failure: a killer that takes one process after the other may be on its way to us
 
 
@@ -259,6 +260,12 @@ def extend_limit(until: float, quiet: tuple[float, float] | None) -> float:
     return max(until, since + usual + REPORT_SECONDS)
 
 
+def find_limit_end(attempt: SupervisedAttempt, until: float) -> float:
+    """When a limit ends: a moment later if no silence is known, since one may have begun that is not noticed yet."""
+    quiet = _find_quiet(attempt)
+    return until + NOTICE_SECONDS if quiet is None and attempt.gateway is not None else extend_limit(until, quiet)
+
+
 def _update_asking(attempt: SupervisedAttempt) -> bool:
     """Look whether the agent waits for an answer; True if it did so since the last look."""
     server, before = attempt.hook_server, attempt.status.asking_since
@@ -349,8 +356,7 @@ def _find_stop_reason(
     cancel = read_cancel_request(attempt)
     if cancel is not None:
         return "cancelled", cancel[0]
-    quiet = _find_quiet(attempt)
-    if deadline is not None and time.monotonic() >= extend_limit(deadline, quiet):
+    if deadline is not None and time.monotonic() >= find_limit_end(attempt, deadline):
         return "timeout", "its time was up"
     if attempt.hook_server is not None and attempt.hook_server.problem:
         return "unwatched", attempt.hook_server.problem
@@ -366,7 +372,7 @@ def _find_stop_reason(
     launch = attempt.launch
     if launch.max_output and attempt.spool.size > launch.max_output:
         return "output", f"it wrote {attempt.spool.size} bytes of output, more than the {launch.max_output} allowed"
-    if launch.silence and time.monotonic() >= extend_limit(attempt.spool.grew_at + launch.silence, quiet):
+    if launch.silence and time.monotonic() >= find_limit_end(attempt, attempt.spool.grew_at + launch.silence):
         return "silent", f"no output for {launch.silence:g} seconds"
     return None
 
@@ -375,8 +381,8 @@ def _compute_wait(attempt: SupervisedAttempt, deadline: float | None) -> float:
     ends = [] if deadline is None else [deadline]
     if attempt.launch.silence:
         ends.append(attempt.spool.grew_at + attempt.launch.silence)
-    quiet, now = _find_quiet(attempt), time.monotonic()
-    return max(0.005, min([POLL_SECONDS, *(extend_limit(end, quiet) - now for end in ends)]))
+    now = time.monotonic()
+    return max(0.005, min([POLL_SECONDS, *(find_limit_end(attempt, end) - now for end in ends)]))
 
 
 def reap_children(wanted: int | None) -> tuple[int | None, bool]:

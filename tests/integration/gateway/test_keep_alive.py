@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -167,12 +168,16 @@ def test_an_agent_that_does_not_read_is_charged_as_one_that_hung_up(tmp_path: Pa
         body = json.dumps(STREAM).encode()
         head = f"POST /anthropic/v1/messages HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(body)}\r\n\r\n"
         agent.sendall(head.encode() + body)
+        last_at = time.monotonic()
         while reads and _receive(agent):
-            pass
+            last_at = time.monotonic()
         wait_until(lambda: lines(tmp_path), "the call is settled")
         theirs.sendall(b"end\n")
-        reported = [line.split()[0] for line in ours.recv(1 << 16).splitlines()]
+        told = [line.partition(b" ") for line in ours.recv(1 << 16).splitlines()]
 
+    reported = [word for word, _, _ in told]
+    *_, silence = (json.loads(rest) for word, _, rest in told if word == b"quiet")
+    assert silence["since"] <= last_at or not reads, "it began with the last byte, not when that was noticed"
     assert (b"parked" in reported) is reads, "only a silence of the provider stops the clocks"
     assert reported[0] == b"quiet"
     assert b"heard" in reported

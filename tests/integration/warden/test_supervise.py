@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from blueflame.warden.supervise import (
     MAX_TURN_SECONDS,
+    NOTICE_SECONDS,
     POLL_SECONDS,
     REPORT_SECONDS,
+    SupervisedAttempt,
     compute_pause,
     describe_time_left,
     extend_limit,
+    find_limit_end,
 )
 
 
@@ -36,3 +42,13 @@ def test_no_limit_ends_an_agent_while_its_provider_is_silent_and_that_may_be_the
     assert extend_limit(100.0, (99.0, 30.0)) == 129.0 + REPORT_SECONDS
     assert extend_limit(100.0, (20.0, 30.0)) == 100.0, "the gateway would have reported it long ago"
     assert extend_limit(100.0, (101.0, 30.0)) == 100.0, "its time was up before it asked"
+
+
+def test_a_limit_waits_for_a_silence_that_may_not_be_noticed_yet() -> None:
+    def find_end(gateway: object) -> float:
+        return find_limit_end(cast("SupervisedAttempt", SimpleNamespace(gateway=gateway)), 100.0)
+
+    assert find_end(None) == 100.0
+    assert find_end(SimpleNamespace(quiet=None)) == 100.0 + NOTICE_SECONDS
+    assert find_end(SimpleNamespace(quiet={"since": 99.0, "limit": 30.0})) == 129.0 + REPORT_SECONDS
+    assert find_end(SimpleNamespace(quiet={"since": 100.5, "limit": 30.0})) == 100.0

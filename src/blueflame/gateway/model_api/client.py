@@ -40,7 +40,7 @@ class AgentConnection:
         self._timeout: asyncio.Timeout | None = None
         self.begun = False  # a status has been sent
         self.is_blocked = False  # it does not read what is sent
-        self.down = 0
+        self.down, self.down_at = 0, 0.0  # bytes, and when the last of them were sent
 
     @property
     def has_left(self) -> bool:
@@ -74,7 +74,7 @@ class AgentConnection:
         self._write("\r\n".join(lines).encode("latin-1"))
 
     async def send_piece(self, piece: bytes) -> None:
-        self.down += len(piece)
+        self.down, self.down_at = self.down + len(piece), time.monotonic()
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks else piece)
         if self._left.is_set():
             return

@@ -260,7 +260,7 @@ class ModelHandler:
                     self._rate_limit.report_silence(call.wait, failure)
             else:
                 self._reporter.report_heard(id(call))
-                seen, since = agent.down, time.monotonic()
+                seen, since = agent.down, time.monotonic() if agent.is_blocked else agent.down_at
                 if call.broken:
                     call.broken = ""
                     self._rate_limit.stop_waiting(call.wait)
