@@ -6,7 +6,6 @@ And the checkouts that people make for themselves, which stay until they remove 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -183,11 +182,11 @@ def remove_leftovers(repo: Repository, found: Sequence[Leftover]) -> None:
     for leftover in found:
         if leftover.kind is LeftoverKind.CHECKOUT and leftover.path is not None:
             remove_checkout(leftover.path)
-        elif leftover.kind is LeftoverKind.SPARES and leftover.path is not None:
-            remove_tree(leftover.path)
+        elif leftover.path is not None and leftover.path.is_dir():
+            remove_tree(leftover.path)  # another cleanup may remove it at the same moment
         elif leftover.path is not None:
             try:
-                shutil.rmtree(leftover.path) if leftover.path.is_dir() else leftover.path.unlink(missing_ok=True)
+                leftover.path.unlink(missing_ok=True)
             except OSError as error:
                 raise build_file_error("remove", leftover.path, error) from error
     delete_refs(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from blueflame.orchestrator.cleanup import Leftover, LeftoverKind, remove_leftovers
+from blueflame.orchestrator.project import open_project
 from support.command_line import YES, Said, configure, found_in, here, task, write
 from support.repositories import make_repository, run_git
 from support.snapshots import Snapshots
@@ -243,3 +246,14 @@ def test_spare_checkouts_of_a_large_repository_are_removed(landed: Path, capsys:
     removed = here(capsys, "cleanup", "--json").json["removed"]
     assert [each["bytes"] > 0 for each in removed if each["kind"] == "spare checkouts"] == [True]
     assert not (landed / ".trees" / ".spares").exists()
+
+
+def test_cleanups_at_the_same_moment_remove_the_same_folder(project: Path) -> None:
+    folder, repo = project / "attempt", open_project().repo
+    (folder / "inside").mkdir(parents=True)
+    for n in range(500):
+        (folder / "inside" / str(n)).touch()
+    found = [Leftover(kind=LeftoverKind.FOLDER, name=folder.name, path=folder)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: remove_leftovers(repo, found), range(4)))
+    assert not folder.exists()
