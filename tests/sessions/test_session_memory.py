@@ -327,6 +327,7 @@ def test_confirmed_lessons_become_instructions_only_at_a_gate(
     open_memory(stage.project()).remember([wish, replace(wish, key="note:2", text="Not confirmed", confirmed=False)])
     monkeypatch.chdir(stage.root)
     assert "wish:1; from ses-1" in here(capsys, "memory", "propose", "--dry-run").out
+    assert "wish:1; from ses-1" in here(capsys, "memory", "propose", "--dry-run", "--json").json["evidence"]
     no = write(
         tmp_path / "no.yaml",
         {"plan": ["approve"], "changeset": [{"choose": "reject", "note": "not yet"}], "session": ["stop"]},
@@ -368,7 +369,7 @@ def test_lessons_become_a_persona_only_at_a_gate_and_then_its_role_has_them(
     assert fill_persona(context, run.session, validator) == ""
     for options, wrong in {
         ("--role", "validator"): "roles.validator.persona_file: docs/agents/validator.md; it need not exist",
-        ("--role", "wroker"): "there is no role 'wroker': did you mean worker?",
+        ("--role", "wroker"): "unknown role 'wroker'; did you mean worker?",
         ("--role", "worker", "--file", "AGENTS.md"): "--file and --role cannot be combined",
     }.items():
         assert wrong in here(capsys, "memory", "propose", *options).err

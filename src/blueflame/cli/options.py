@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce, wraps
 from inspect import signature
 from pathlib import Path
@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from blueflame.cli.completers import complete_session
 from blueflame.model.errors import UsageError
+from blueflame.model.suggestions import suggest
 
 
 class CommandGroup(click.Group):
@@ -95,6 +96,13 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(options=read_options(**own), **given)
 
     return reduce(lambda function, option: option(function), reversed(FOREGROUND_OPTIONS), call)
+
+
+def check_role(option: str, role: str, roles: Iterable[str]) -> str:
+    if role in (known := list(roles)):
+        return role
+    hint = suggest(role, known) or f"the roles are {', '.join(known)}"
+    raise UsageError(f"{option}: unknown role {role!r}; {hint}")
 
 
 def list_given(*names: str) -> list[str]:

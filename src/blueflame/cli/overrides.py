@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
+from blueflame.cli.options import check_role
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import MAX_WORKERS
-from blueflame.model.suggestions import suggest
 
 if TYPE_CHECKING:
     from blueflame.model.settings import Settings
@@ -80,8 +80,5 @@ def _list_models(models: tuple[str, ...], settings: Settings, workflow: str | No
 
     for word in sorted(models, key=lambda word: "=" in word):  # that of a role counts, wherever it is written
         named, _, model = word.rpartition("=")
-        if named and named not in settings.roles:
-            hint = suggest(named, settings.roles) or f"the roles are {', '.join(settings.roles)}"
-            raise UsageError(f"--model: there is no role {named!r}; {hint}")
-        for role in [named] if named else list_making_roles(settings, workflow):
+        for role in [check_role("--model", named, settings.roles)] if named else list_making_roles(settings, workflow):
             yield f"roles.{role}.model", model

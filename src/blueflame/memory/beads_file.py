@@ -13,7 +13,7 @@ from blueflame.knowledge.wording import describe_record
 from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, build_memory_key, build_metadata, build_title
 from blueflame.memory.codec import MAX_RECORD_BYTES, decode_record, encode_record
 from blueflame.memory.records import MAX_NOTE_CHARS
-from blueflame.model.errors import MemoryFailed, UsageError
+from blueflame.model.errors import MemoryFailed, UsageError, WorldError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source
 from blueflame.system.files import read_text, write_atomically
 from blueflame.text.notes import clean_note
@@ -33,7 +33,11 @@ def write_jsonl(path: Path, records: Sequence[MemoryRecord]) -> None:
 def read_jsonl(path: Path) -> tuple[MemoryRecord, ...]:
     """Read all of it or nothing: an invalid line is reported with its number."""
     found: list[MemoryRecord] = []
-    for number, text in enumerate(read_text(path, "the memory file").split("\n"), start=1):
+    try:
+        lines = read_text(path, "the memory file").split("\n")
+    except WorldError as error:
+        raise UsageError(str(error)) from error
+    for number, text in enumerate(lines, start=1):
         if text.strip():
             found += _parse_line(text, f"{path}:{number}")
     return tuple({record.key: record for record in found}.values())

@@ -173,7 +173,7 @@ def test_a_session_runs_on_the_named_base_where_the_configured_one_does_not_exis
     [
         (["--jobs", "20"], "'--jobs' / '-j': 20 is not in the range 1<=x<=8"),
         (["--jobs", "0"], "'--jobs' / '-j': 0 is not in the range 1<=x<=8"),
-        (["--model", "planer=x"], "there is no role 'planer'; did you mean planner?"),
+        (["--model", "planer=x"], "unknown role 'planer'; did you mean planner?"),
         (["--model", "planner="], "roles.planner.model: is empty"),
         (["--budget", "0"], "--budget"),
         (["--base", "нет"], "the base branch нет does not exist"),

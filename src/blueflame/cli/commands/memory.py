@@ -12,6 +12,7 @@ from blueflame.cli.options import (
     PATH,
     RUN_PARAMETERS,
     CommandGroup,
+    check_role,
     config_option,
     foreground_options,
     json_option,
@@ -19,7 +20,7 @@ from blueflame.cli.options import (
     session_option,
 )
 from blueflame.cli.output import print_json, print_text
-from blueflame.model.errors import UsageError
+from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson
 from blueflame.text.sanitize import shorten_line
 
@@ -190,7 +191,15 @@ def import_(source: str, project: str, config: Path | None, as_json: bool) -> in
     path, unread = (None, found.refused) if found else (source, ())
     refused = [*unread, *(f"{each.key}: {each.reason}" for each in done.refused)]
     if as_json:
-        print_json({"path": path, "records": len(records), "new": done.new, "refused": refused})
+        print_json(
+            {
+                "path": path,
+                "records": len(records),
+                "new": done.new,
+                "refused": refused,
+                "warning": done.warning or None,
+            }
+        )
     else:
         read = f"{len(records)} records read from {path or 'the server'}, {done.new} new"
         print_text("\n".join(filter(None, (read, *_list_refused(refused), done.warning))))
@@ -244,7 +253,7 @@ def propose(*, keys: tuple[str, ...], name: str | None, role: str | None, dry_ru
     evidence = describe_evidence(chosen)
     if dry_run:
         if options.as_json:
-            print_json({"file": name, "lessons": [each.key for each in chosen]})
+            print_json({"file": name, "lessons": [each.key for each in chosen], "evidence": evidence})
         else:
             print_text(evidence)
         return 0
@@ -256,7 +265,6 @@ def _find_instructions(settings: Settings, name: str | None, role: str | None) -
     """Return the file to add to, and the kinds of lessons that belong there; none: all."""
     from blueflame.knowledge.selection import DUTY_KINDS
     from blueflame.model.attempt import Duty
-    from blueflame.model.suggestions import suggest
 
     if role is None:
         chosen, names = name or "AGENTS.md", settings.instructions.files
@@ -267,8 +275,7 @@ def _find_instructions(settings: Settings, name: str | None, role: str | None) -
         return chosen, frozenset()
     if name is not None:
         raise UsageError("--file and --role cannot be combined: the file is that of the role")
-    if role not in settings.roles:
-        raise UsageError(f"--role: there is no role {role!r}: {suggest(role, settings.roles) or 'see roles'}")
+    check_role("--role", role, settings.roles)
     found = settings.roles[role]
     if found.persona_file is None:
         raise UsageError(
@@ -285,10 +292,13 @@ def _read_server(project: Project, address: str, wanted: str) -> Import:
 
     if not address.startswith(ENVIRONMENT) and (problem := find_address_problem(address, secret=True)):
         raise UsageError(f"the address {problem}: {HINT}")
-    server = open_mirror(project, address)
-    projects = server.list_projects()
-    chosen = [name for name, title in projects.items() if wanted in (name, title)] if wanted else [""]
-    found = server.read_records(chosen[0]) if len(chosen) == 1 else None
+    try:
+        server = open_mirror(project, address)
+        projects = server.list_projects()
+        chosen = [name for name, title in projects.items() if wanted in (name, title)] if wanted else [""]
+        found = server.read_records(chosen[0]) if len(chosen) == 1 else None
+    except MemoryFailed as error:
+        raise MemoryFailed(f"the server: {str(error).removeprefix('the server: ')}; nothing was imported") from error
     if found and wanted:  # results and costs of another project would mislead estimates
         found = found._replace(records=tuple(each for each in found.records if isinstance(each, Lesson)))
     if found and (found.records or found.refused):
@@ -404,7 +414,7 @@ def _add_lesson(memory: BuiltInMemory, lesson: Lesson, done: str, *, as_json: bo
     warning = memory.add(lesson)
     file = memory.files.build_path(get_knowledge_file(lesson).name)
     if as_json:
-        print_json({"key": lesson.key, "file": str(file)})
+        print_json({"key": lesson.key, "file": str(file), "warning": warning or None})
     else:
         print_text("\n".join([f"{done}: {lesson.key} in {file}", *_list(warning)]))
 

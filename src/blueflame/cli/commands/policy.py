@@ -10,15 +10,13 @@ from typing import IO, Any
 
 import click
 
-from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
+from blueflame.cli.options import PATH, CommandGroup, check_role, config_option, json_option
 from blueflame.cli.output import print_json, print_result
 from blueflame.config.load import load_config
 from blueflame.config.locate import find_config
 from blueflame.model.attempt import COMMITTING
 from blueflame.model.errors import UsageError
 from blueflame.model.policy import Decision, Policy, ToolCall
-from blueflame.model.settings import Settings
-from blueflame.model.suggestions import suggest
 from blueflame.paths.locks import BadLock
 from blueflame.policy.access import prepare_policy
 from blueflame.policy.compile import compile_policy
@@ -120,7 +118,7 @@ def _load_policy(
         policy = compile_policy(
             permissions=settings.permissions,
             validation=settings.validation,
-            role=_check_role(role, settings),
+            role=check_role("--role", role, settings.roles),
             role_settings=settings.roles.get(role),
             worktree=root,
             scope=[_relative_to_root(path, root) for path in scope] or None,
@@ -134,13 +132,6 @@ def _load_policy(
         raise UsageError(f"--scope: {error}") from None
     prepare_policy(policy)
     return policy, LocalWorld(root, shfmt=find_shfmt())
-
-
-def _check_role(role: str, settings: Settings) -> str:
-    if role in settings.roles:
-        return role
-    hint = suggest(role, settings.roles) or f"the roles are {', '.join(settings.roles)}"
-    raise UsageError(f"--role: unknown role {role!r}; {hint}")
 
 
 def _find_worktree(given: Path | None, repo: Path) -> str:

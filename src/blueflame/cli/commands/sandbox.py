@@ -124,7 +124,8 @@ def _check_hosts(names: Sequence[str]) -> list[str]:
     try:
         return list(SandboxSettings(allowed_hosts=tuple(names)).allowed_hosts)
     except ValidationError as e:
-        raise UsageError(f"--host: {e.errors()[0]['msg']}; write example.org or *.example.net:443") from e
+        wrong = e.errors()[0]
+        raise UsageError(f"--host: {wrong['input']!r} {wrong['msg'].removeprefix('Value error, ')}") from e
 
 
 PLAIN = "guard"
