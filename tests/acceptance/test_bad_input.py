@@ -119,11 +119,6 @@ def test_an_option_that_has_no_effect(repo: Path, refused: Callable[..., Said], 
     refused(repo, *argv.split(), code=2, words=(idle, "leave"))
 
 
-def test_a_guarded_command_on_another_branch_than_the_configured_one(repo: Path, refused: Callable[..., Said]) -> None:
-    configure(repo, {"project": {"name": "x", "base_branch": "mian"}})
-    refused(repo, "guard", "--base", "main", "--budget", "-1", "--", "true", code=2, words=("--budget: -1",))
-
-
 @pytest.mark.parametrize("argv", ["attach --stay --idle", "wait --timeout", "cleanup --older-than"])
 def test_a_duration_that_is_none(repo: Path, refused: Callable[..., Said], argv: str) -> None:
     configure(repo)

@@ -206,7 +206,7 @@ def guard(*, command: tuple[str, ...], task: str, overrides: Overrides, allow_di
 
     refuse_idle("with a command", "script")
     found = read_command(command, task)
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust, base=overrides.base)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     workflow = find_tier_workflow(project.settings, Tier.DIRECT)
     roles = list_making_roles(project.settings, workflow)
     more = list_overrides(overrides, project.settings, workflow)
