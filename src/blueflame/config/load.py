@@ -15,7 +15,6 @@ from blueflame.config.locate import read_config_text, resolve_repo_folder, short
 from blueflame.config.problems import format_path, format_value, list_faults, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
 from blueflame.config.show import compute_digest
-from blueflame.documents.plugins import list_skills, resolve_plugins
 from blueflame.documents.yaml import Document, YamlProblem, read_document
 from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
@@ -116,7 +115,8 @@ def _find_warnings(
         for section in find_old_sections(data):
             text = "is a section of schema 1, which is still read; `blueflame config migrate` moves it under roles"
             yield YamlProblem(section, text)
-    offered = {skill for folder in resolve_plugins(list_plugins(settings), root) for skill in list_skills(folder)}
+    plugins = (root / Path(folder).expanduser() for folder in list_plugins(settings))
+    offered = {each.parent.name for folder in plugins for each in folder.glob("skills/*/SKILL.md")}
     missing = find_missing_skills(settings, offered)
     for at, text in (*find_doubtful_settings(settings), *find_idle_settings(settings), *missing):
         yield YamlProblem(lifted.find_origin(at), text)

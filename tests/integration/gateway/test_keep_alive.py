@@ -173,10 +173,10 @@ def test_an_agent_that_does_not_read_is_charged_as_one_that_hung_up(tmp_path: Pa
             last_at = time.monotonic()
         wait_until(lambda: lines(tmp_path), "the call is settled")
         theirs.sendall(b"end\n")
-        told = [line.partition(b" ") for line in ours.recv(1 << 16).splitlines()]
+        received = [line.partition(b" ") for line in ours.recv(1 << 16).splitlines()]
 
-    reported = [word for word, _, _ in told]
-    *_, silence = (json.loads(rest) for word, _, rest in told if word == b"quiet")
+    reported = [word for word, _, _ in received]
+    *_, silence = (json.loads(rest) for word, _, rest in received if word == b"quiet")
     assert silence["since"] <= last_at or not reads, "it began with the last byte, not when that was noticed"
     assert (b"parked" in reported) is reads, "only a silence of the provider stops the clocks"
     assert reported[0] == b"quiet"

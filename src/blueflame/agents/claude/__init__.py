@@ -20,14 +20,15 @@ from blueflame.agents.claude.program import (
     check_plugin,
     check_variables,
     find_claude,
+    list_skills,
     probe_program,
+    resolve_plugins,
 )
 from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.claude.terminal import build_terminal_launch
 from blueflame.agents.hook import HOOK_TIMEOUT, PORT_VARIABLE, find_hook
 from blueflame.agents.programs import CommandRuntime, Program, build_fence_variables, write_fence
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
-from blueflame.documents.plugins import list_skills, resolve_plugins
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.model.policy import SKILL

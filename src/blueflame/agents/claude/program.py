@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -133,6 +133,12 @@ def check_variables(env: Mapping[str, str]) -> Iterator[str]:
             yield f"runtimes.claude.env: {name} could bypass claude's hook or gateway; remove it"
 
 
+def resolve_plugins(given: Iterable[str], root: Path) -> tuple[Path, ...]:
+    """Resolve the folders; relative ones start from the configuration's folder."""
+    found = (Path(os.path.realpath(root / Path(each).expanduser())) for each in given)
+    return tuple(dict.fromkeys(found))
+
+
 def check_plugin(folder: Path, repo: Path | None) -> str:
     """Return why the plugin cannot be loaded; "" when it can."""
     if repo is not None and folder.is_relative_to(os.path.realpath(repo)):
@@ -140,3 +146,7 @@ def check_plugin(folder: Path, repo: Path | None) -> str:
     if not (folder / MANIFEST).is_file():
         return f"{folder} is not a plugin: it has no {MANIFEST}; name a folder that has one, or remove the entry"
     return ""
+
+
+def list_skills(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(each.parent.name for each in (folder / "skills").glob("*/SKILL.md")))
