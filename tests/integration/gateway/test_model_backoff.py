@@ -306,17 +306,17 @@ def test_answers_that_are_cut_off_are_an_outage_and_not_the_agents_budget(tmp_pa
 
 
 def test_a_call_that_is_answered_shows_that_the_account_is_in_order(tmp_path: Path) -> None:
-    """Afterwards, only the agent can have asked for a model that does not exist: that must not stop the others."""
+    """Then only the agent can have asked for another model that does not exist: that must not stop the others."""
     with (
         start_provider(ACCOUNT_ERRORS["model"], FINE, ACCOUNT_ERRORS["model"]) as provider,
         start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
     ):
         reports = []
-        for _ in range(3):
-            gateway.send_call()
+        for model in ("claude-test", "claude-test", "claude-other", "claude-test"):
+            gateway.send_call(body={"model": model})
             reports.append(gateway.read_status()["gave_up"])
 
-    assert [report is not None for report in reports] == [True, False, False]
+    assert [report is not None for report in reports] == [True, False, False, True], "the last one was withdrawn"
 
 
 def test_a_limit_of_a_free_endpoint_parks_nothing(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class AccountWait:
         self._periods: dict[str, FailurePeriod] = {}
         self._parked: dict[int, dict[str, object]] = {}
         self._reported: dict[str, object] | None = None
-        self._answered = False
+        self._answered: set[str] = set()  # models
         self._let_first = wait_times.let_first * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
 
     def is_clear(self) -> bool:
@@ -110,9 +110,11 @@ class AccountWait:
             if shares and self._read_shared() is None:
                 return  # another call succeeded, or the orchestrator asks for a try now
 
-    def refuse_account(self, failure: ProviderFailure) -> WaitExceeded:
+    def refuse_account(self, failure: ProviderFailure, model: str) -> WaitExceeded:
         """Report that the provider refuses the account: there is nothing to wait for."""
-        if failure.kind not in (MODEL, UNSUPPORTED) or not self._answered:  # else one of the agent's calls was wrong
+        is_withdrawn = failure.kind == MODEL and model in self._answered
+        # else one of the agent's calls was wrong
+        if failure.kind not in (MODEL, UNSUPPORTED) or not self._answered or is_withdrawn:
             self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason, "account": True})
         return WaitExceeded(failure)
 
@@ -129,9 +131,9 @@ class AccountWait:
                 period.seen = time.time()
             self._report_longest()
 
-    def record_success(self, sent_at: float) -> None:
+    def record_success(self, sent_at: float, model: str) -> None:
         """End the shared limit, unless it was reported after this answered call was sent."""
-        self._answered = True
+        self._answered.add(model)
         self._reporter.report_answered()
         self._periods.clear()
         found = self._read_shared()

@@ -228,7 +228,7 @@ class ModelHandler:
                 await self._send_error(call, agent, found, final=False)
                 return
             if found.kind in ACCOUNT_KINDS:
-                raise self._rate_limit.refuse_account(found)
+                raise self._rate_limit.refuse_account(found, call.open_call.asked.model)
             await self._wait_with_pings(call, agent, self._rate_limit.wait_for_retry(call.wait, found))
 
     @asynccontextmanager
@@ -341,7 +341,7 @@ class ModelHandler:
     async def _send_answer(self, call: ProviderCall, agent: AgentConnection, answer: ProviderAnswer) -> None:
         call.first_byte = time.monotonic()
         if call.wire:
-            self._rate_limit.record_success(call.sent_at)
+            self._rate_limit.record_success(call.sent_at, call.open_call.asked.model)
         if agent.begun and not (
             answer.status == 200 and answer.get_header("content-type").startswith("text/event-stream")
         ):
