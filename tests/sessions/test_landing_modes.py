@@ -255,3 +255,22 @@ def test_what_builds_on_a_proposed_task_starts_from_its_commit(stage: Stage, rem
     assert [each.url for each in reported.of(PullRequestOpened)] == ["", ""]
     assert not forge.exists(), "no forge was called"
     assert len(git(remote, "for-each-ref").splitlines()) == 2
+
+
+@pytest.mark.usefixtures("quick_retries", "remote", "forge")
+def test_what_builds_on_pull_requests_that_conflict_waits_until_they_are_merged(stage: Stage) -> None:
+    """Nothing that the session does can resolve that, so asking again costs no cycle."""
+    stage.reconfigure(landing={"mode": "pull-request", "forge": "none"}, validation={"file_scope": {"enforce": False}})
+    same = {n: [{"write": {"path": "src/same.txt", "text": f"{n}\n"}}, {"commit": f"number {n}"}] for n in (1, 2)}
+    stage.play(
+        *(task(n, cohesion_group=f"g{n}") for n in (1, 2)),
+        task(3, cohesion_group="g3", after=[1, 2]),
+        workers=same | {3: writes("src/3.txt", "three")},
+    )
+    reported = stage.run({"session": ["continue"] * 2, "environment": ["stop"]})
+    failed = reported.of(EnvironmentFailed)
+    assert {(each.act, each.cause) for each in failed} == {("begin of cycle 3", "requests")}
+    assert not reported.session.ended
+    for opened in reported.of(PullRequestOpened):
+        stage.git("merge", "-q", "-X", "ours", "-m", "merged by a person", opened.commit)
+    assert stage.resume().states == dict.fromkeys(("task-001", "task-002", "task-003"), "merged")

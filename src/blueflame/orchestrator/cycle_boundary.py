@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blueflame.documents.tasks_file import EditedTasksFile, archive_edit, read_edited_tasks
-from blueflame.model.errors import BlueFlameError, ConfigError
+from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
 from blueflame.model.event import (
     BaseLost,
     ConfigDrifted,
@@ -23,6 +23,7 @@ from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.session.effects import AwaitConfig, CrossBoundary
+from blueflame.session.foundations import find_conflicting_requests
 from blueflame.session.from_settings import build_session_limits, list_differences
 from blueflame.session.requests.task_file import compare_tasks
 from blueflame.session.state import Session
@@ -45,6 +46,9 @@ async def cross_boundary(
     if effect.stage:
         return [WaveStarted(cycle=effect.cycle, stage=effect.stage, position=effect.position)]
     base = await asyncio.to_thread(read_base, context.repo, session)
+    if base == session.base_sha and (requests := find_conflicting_requests(session)):  # the cycle would do nothing
+        conflict = f"the pull requests of {', '.join(requests)} conflict with each other"
+        raise WorldError(f"{conflict}: nothing can be built on them. Merge them, and pull {session.base_branch}")
     return [base if isinstance(base, BaseLost) else CycleStarted(cycle=effect.cycle, base_sha=base)]
 
 

@@ -29,6 +29,24 @@ def find_foundations(session: Session, task: Task) -> tuple[TaskCommit, ...]:
     return tuple(_find_commit(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
 
 
+def find_conflicting_requests(session: Session) -> tuple[str, ...]:
+    """Return the tasks in pull requests whose conflicts keep all that is left from starting; empty if any can start.
+
+    People merge pull requests, so nothing that the session does can resolve that.
+    """
+    stuck = {
+        task: built_on
+        for task, built_on in session.unbuildable.items()
+        if all(below.task in session.proposed for below in built_on)
+    }
+    left = frozenset(session.unfinished) if stuck else frozenset()
+    for record in (session.tasks[name] for name in left):
+        waits = record.task.id in stuck or not left.isdisjoint(record.task.dependencies)
+        if record.state is not TaskState.PENDING or not waits:
+            return ()
+    return tuple(sorted({below.task for built_on in stuck.values() for below in built_on}))
+
+
 def _find_proposed_overlaps(session: Session, task: Task) -> Iterator[str]:
     for name in session.proposed:
         locks = session.tasks[name].task.file_locks
