@@ -8,7 +8,9 @@ file lands, whenever the filter came: to change one that was filtered before bre
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,6 +27,7 @@ FILTERED_PATH = "filtered_path"
 NOT_THERE = "which agents do not have"
 ATTRIBUTES = ".gitattributes"
 PLAIN_FILE = "100"  # the beginning of its mode; git filters no link
+NAMED = re.compile(r"\bfilter=([^ \t\r\n]+)")
 MAX_SHOWN = 5
 
 
@@ -35,12 +38,15 @@ def list_filter_drivers(root: Path) -> tuple[str, ...]:
 
 
 def find_used_filters(repo: Repository, sha: str) -> tuple[str, ...]:
-    """The filters that attributes of the commit name and the person's git would run."""
+    """The filters that attributes of the commit or the repository's own name and the person's git would run."""
     drivers = list_filter_drivers(repo.root)
     if not drivers:
         return ()
-    args = ("grep", "-h", "-o", "-E", r"\bfilter=[^[:space:]]+", sha, "--", f":(glob)**/{ATTRIBUTES}")
-    named = {line.partition("=")[2] for line in try_git(repo.root, *args, timeout=300).out.splitlines()}
+    args = ("grep", "-h", "-F", "filter=", sha, "--", f":(glob)**/{ATTRIBUTES}")
+    attributes = try_git(repo.root, *args, timeout=300).out
+    with suppress(OSError):
+        attributes += (repo.common_dir / "info" / "attributes").read_text("utf-8", "replace")
+    named = set(NAMED.findall(attributes))
     return tuple(name for name in drivers if name in named)
 
 

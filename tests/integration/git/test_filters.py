@@ -34,6 +34,15 @@ def test_a_filter_that_is_named_and_configured_is_found(attributed: Path) -> Non
     assert found == {"данные/a.bin": "lfs"}, "whatever is checked out"
 
 
+def test_a_filter_that_only_the_repositorys_own_attributes_name_is_found(repo: Path) -> None:
+    """As git-annex writes it."""
+    run_git(repo, "config", "filter.annex.process", "git-annex filter-process")
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "attributes").write_text("* filter=annex\n.* !filter\n")
+    found = read(repo)
+    assert find_used_filters(found, found.base_sha) == ("annex",)
+
+
 def test_a_filter_that_is_not_configured_is_none(attributed: Path) -> None:
     repo = read(attributed)
     assert find_used_filters(repo, repo.base_sha) == ()
