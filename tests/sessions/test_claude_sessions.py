@@ -334,6 +334,7 @@ def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, m
         build_worker_scenario("task-001", limited, *rest),
         build_worker_scenario("task-002", *build_write_turns("src/2.txt", "two\n")),
     )
+    stage.reconfigure(**CONFIG, concurrency={"development": 1})  # the second starts when the wait is known to be over
     stage.tasks = [task(1), task(2)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
