@@ -118,7 +118,7 @@ def test_a_child_that_an_interrupt_ends_before_it_ran_is_run_again(
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(ProcessFailed, match="no-such-program-бф: no such program on PATH"):
-        run("no-such-program-бф", cwd=tmp_path)
+        run("no-such-program-бф", cwd=tmp_path, env={"PATH": str(tmp_path)})  # folders of another user may hide one
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
