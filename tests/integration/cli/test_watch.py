@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from blueflame.cli.live.follow import FollowedSession
 from blueflame.model.exit_codes import ExitCode
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from support.command_line import YES, Said, at_terminal, configure, here, launched, task, until, write
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json.md"
@@ -167,6 +170,17 @@ def test_the_view_ends_with_the_session(project: Path, verb: Verb) -> None:
     assert rows(verb) == []
     lines = verb("watch", "--agent", row["agent"][:10]).out.splitlines()
     assert lines[-1].startswith(f"{row['agent']} ended: passed after ")
+
+
+def test_the_end_of_a_session_is_not_taken_for_a_stop_by_a_view_that_is_behind(project: Path, verb: Verb) -> None:
+    with at_work(project, verb, *GOES_ON) as session, open_journal(opened := open_project(None)) as journal:
+        watched = FollowedSession(opened, journal, load_session(journal, find_session(journal, None)))
+        write(project / ".trees" / rows(verb)[0]["agent"] / "src" / "1.txt", "go\n")
+        assert session.wait(60) == 0
+        assert (watched.describe_end(), watched.take_notice()) == ("", "")
+        watched.read_new_events()
+        assert "ended: completed" in watched.describe_end()
+        assert watched.take_notice() == ""
 
 
 def test_the_death_of_the_orchestrator_is_reported_while_its_agents_run(project: Path, verb: Verb) -> None:

@@ -73,7 +73,7 @@ class FollowedSession:
     def take_notice(self) -> str:
         """Return once that the orchestrator is gone or hangs while its agents run; empty otherwise."""
         presence = find_orchestrator(self.project, self.session)
-        if self.session.ended or (presence is not None and not presence.is_late(self.now())):
+        if self.session.ended or self._is_behind() or (presence is not None and not presence.is_late(self.now())):
             self._noticed = ""
             return ""
         words = describe_orchestrator(presence, self.session, probe_agents(self.project, self.session), now=self.now())
@@ -86,9 +86,13 @@ class FollowedSession:
         if find_running_pid(self.project) is not None and newest is not None and newest.id == self.session.id:
             return ""
         checkups = probe_agents(self.project, self.session)
-        if any(found.warden_pid for found in checkups.values()):
-            return ""  # its agents still run
+        if self._is_behind() or any(found.warden_pid for found in checkups.values()):
+            return ""  # its last events are to be shown, or its agents still run
         return f"{self.session.id}: {describe_orchestrator(None, self.session, checkups, now=self.now())}"
+
+    def _is_behind(self) -> bool:
+        """Whether there are events that were not read yet: the end of the session may be one of them."""
+        return bool(self.journal.read_events(self.session.id, after=self.session.seq))
 
 
 def follow_newest(project: Project, journal: Journal) -> Iterator[Session]:
