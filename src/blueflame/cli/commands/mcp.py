@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from blueflame.cli.options import CommandGroup, config_option, json_option, refuse_idle
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_result
 from blueflame.model.errors import Refused
 
 if TYPE_CHECKING:
@@ -113,16 +113,8 @@ def path_(as_json: bool) -> int:
     """Print the folder of the plugin, for 'claude --plugin-dir'."""
     from blueflame.mcp.prompts import PLUGIN
 
-    if as_json:
-        print_json({"path": str(PLUGIN)})
-    else:
-        print_text(str(PLUGIN))
-    return 0
+    return print_result({"path": str(PLUGIN)} if as_json else str(PLUGIN))
 
 
 def _report(words: str, *, as_json: bool) -> int:
-    if as_json:
-        print_json({"done": words})
-    else:
-        print_text(words)
-    return 0
+    return print_result({"done": words} if as_json else words)

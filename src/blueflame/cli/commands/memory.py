@@ -19,9 +19,13 @@ from blueflame.cli.options import (
     refuse_idle,
     session_option,
 )
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_result
 from blueflame.model.errors import MemoryFailed, UsageError
-from blueflame.model.memory import Lesson
+from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, Lesson, MemoryRecord, get_knowledge_file
+from blueflame.orchestrator.lifecycle import prepare_folders
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.orchestrator.wiring import open_memory, open_mirror, open_mirrored_memory
+from blueflame.system.clock import SystemClock
 from blueflame.text.sanitize import shorten_line
 
 if TYPE_CHECKING:
@@ -31,9 +35,7 @@ if TYPE_CHECKING:
     from blueflame.memory.builtin import BuiltInMemory
     from blueflame.memory.curator import CurationReport
     from blueflame.memory.redis_mirror import Import
-    from blueflame.model.memory import MemoryRecord
     from blueflame.model.settings import Settings
-    from blueflame.orchestrator.project import Project
 
 MAX_REFUSED = 5
 
@@ -55,12 +57,8 @@ kind_option = click.option("--kind", "-k", help="Only this kind: task-result, ta
 @json_option
 def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
     """List what is remembered, newest first."""
-    from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_records
-    from blueflame.model.memory import RECORD_TYPES
     from blueflame.model.suggestions import suggest
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
     from blueflame.views.memory import build_records_json
 
     if kind is not None and kind not in RECORD_TYPES:
@@ -70,11 +68,8 @@ def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
     memory = open_memory(project)
     records = [each for each in _sort_newest_first(memory.list_records()) if kind in (None, _get_kind(each))]
     effects, refused, problems = memory.store.list_effects(), memory.store.list_refused(), memory.find_problems()
-    if as_json:
-        print_json(build_records_json(records, effects, project.settings, refused, problems))
-    else:
-        print_view(make_console(), render_records(records, effects, project.settings, refused, problems))
-    return 0
+    build = build_records_json if as_json else render_records
+    return print_result(build(records, effects, project.settings, refused, problems))
 
 
 @memory_app.command("show")
@@ -83,21 +78,16 @@ def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
 @json_option
 def show_(key: str, config: Path | None, as_json: bool) -> int:
     """Show one record: its contents and its origin."""
-    from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_record
     from blueflame.memory.codec import dump_record
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
 
     memory = open_memory(open_project(config))
     found = _find_records(memory.list_records(), key)
     if len(found) > 1:
         raise UsageError(f"{len(found)} records begin with {key!r}: {', '.join(each.key for each in found[:5])}")
     if as_json:
-        print_json({"record": dump_record(found[0])})
-    else:
-        print_view(make_console(), render_record(found[0], memory.store.list_effects().get(found[0].key)))
-    return 0
+        return print_result({"record": dump_record(found[0])})
+    return print_result(render_record(found[0], memory.store.list_effects().get(found[0].key)))
 
 
 @memory_app.command()
@@ -107,11 +97,8 @@ def show_(key: str, config: Path | None, as_json: bool) -> int:
 @json_option
 def why(attempt: str, session: str | None, config: Path | None, as_json: bool) -> int:
     """Show what an attempt was given from earlier sessions and why, and what was left out."""
-    from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_given
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-    from blueflame.orchestrator.wiring import open_memory
     from blueflame.views.items import find_attempt
     from blueflame.views.memory import build_given_json, build_given_view, list_given_keys
 
@@ -123,11 +110,7 @@ def why(attempt: str, session: str | None, config: Path | None, as_json: bool) -
     record = find_attempt(found, attempt)
     known = open_memory(project).load(list_given_keys(found, record))
     view = build_given_view(found, record, known.records)
-    if as_json:
-        print_json(build_given_json(view))
-    else:
-        print_view(make_console(), render_given(view))
-    return 0
+    return print_result(build_given_json(view) if as_json else render_given(view))
 
 
 @memory_app.command()
@@ -136,16 +119,9 @@ def why(attempt: str, session: str | None, config: Path | None, as_json: bool) -
 @json_option
 def forget(key: str, config: Path | None, as_json: bool) -> int:
     """Delete all records whose key begins with KEY."""
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
-
     memory = open_memory(open_project(config))
     gone = memory.forget([each.key for each in _find_records(memory.store.list_records(), key)])
-    if as_json:
-        print_json({"forgotten": list(gone)})
-    else:
-        print_text("\n".join(f"forgotten: {each}" for each in gone))
-    return 0
+    return print_result({"forgotten": list(gone)} if as_json else "\n".join(f"forgotten: {each}" for each in gone))
 
 
 @memory_app.command("export")
@@ -155,16 +131,11 @@ def forget(key: str, config: Path | None, as_json: bool) -> int:
 def export_(file: Path, config: Path | None, as_json: bool) -> int:
     """Write all records to a file that Beads can read."""
     from blueflame.memory.beads_file import write_jsonl
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
 
     records = open_memory(open_project(config)).store.list_records()
     write_jsonl(file, records)
-    if as_json:
-        print_json({"path": str(file), "records": len(records)})
-    else:
-        print_text(f"{len(records)} records written to {file}")
-    return 0
+    done = {"path": str(file), "records": len(records)}
+    return print_result(done if as_json else f"{len(records)} records written to {file}")
 
 
 @memory_app.command("import")
@@ -176,9 +147,6 @@ def import_(source: str, project: str, config: Path | None, as_json: bool) -> in
     """Read records from a file (all of them, or none if a line is invalid) or from a Redis mirror."""
     from blueflame.memory.beads_file import read_jsonl
     from blueflame.model.settings.mirrors import is_address
-    from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
 
     if not is_address(source):
         refuse_idle("without a server", "project")
@@ -191,19 +159,10 @@ def import_(source: str, project: str, config: Path | None, as_json: bool) -> in
     path, unread = (None, found.refused) if found else (source, ())
     refused = [*unread, *(f"{each.key}: {each.reason}" for each in done.refused)]
     if as_json:
-        print_json(
-            {
-                "path": path,
-                "records": len(records),
-                "new": done.new,
-                "refused": refused,
-                "warning": done.warning or None,
-            }
-        )
-    else:
-        read = f"{len(records)} records read from {path or 'the server'}, {done.new} new"
-        print_text("\n".join(filter(None, (read, *_list_refused(refused), done.warning))))
-    return 0
+        counts = {"path": path, "records": len(records), "new": done.new}
+        return print_result(counts | {"refused": refused, "warning": done.warning or None})
+    read = f"{len(records)} records read from {path or 'the server'}, {done.new} new"
+    return print_result("\n".join(filter(None, (read, *_list_refused(refused), done.warning))))
 
 
 @memory_app.command()
@@ -212,17 +171,12 @@ def import_(source: str, project: str, config: Path | None, as_json: bool) -> in
 def sync(config: Path | None, as_json: bool) -> int:
     """Bring every mirror up to date now."""
     from blueflame.model.exit_codes import ExitCode
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_mirrored_memory
 
     ended = open_mirrored_memory(open_project(config)).sync()
-    if as_json:
-        print_json({"mirrors": [each._asdict() | {"problem": each.problem or None} for each in ended]})
-    elif not ended:
-        print_text("There are no mirrors: see memory.mirrors and memory.provider.")
-    else:
-        done = (each.problem or f"{each.mirror}: {each.sent} sent, {each.removed} removed" for each in ended)
-        print_text("\n".join(done))
+    data = {"mirrors": [each._asdict() | {"problem": each.problem or None} for each in ended]}
+    done = (each.problem or f"{each.mirror}: {each.sent} sent, {each.removed} removed" for each in ended)
+    words = "\n".join(done) or "There are no mirrors: see memory.mirrors and memory.provider."
+    print_result(data if as_json else words)
     return ExitCode.WORLD if any(each.problem for each in ended) else ExitCode.OK
 
 
@@ -238,7 +192,6 @@ def propose(*, keys: tuple[str, ...], name: str | None, role: str | None, dry_ru
     from blueflame.cli.trust import open_trusted_project
     from blueflame.git.blobs import read_files_at
     from blueflame.knowledge.proposals import add_lessons, choose_proposed, describe_evidence
-    from blueflame.orchestrator.wiring import open_memory
     from blueflame.text.format import format_count
 
     refuse_idle("without a model: the lines are those of the lessons", "script", "record", "replay")
@@ -252,11 +205,8 @@ def propose(*, keys: tuple[str, ...], name: str | None, role: str | None, dry_ru
         raise UsageError(f"nothing to propose: no confirmed lesson is missing in {name}; see 'blueflame memory list'")
     evidence = describe_evidence(chosen)
     if dry_run:
-        if options.as_json:
-            print_json({"file": name, "lessons": [each.key for each in chosen], "evidence": evidence})
-        else:
-            print_text(evidence)
-        return 0
+        found = {"file": name, "lessons": [each.key for each in chosen], "evidence": evidence}
+        return print_result(found if options.as_json else evidence)
     title = f"Add {format_count(len(chosen), 'confirmed lesson')} to {name}"
     return run_proposal(project, options, path=name, text=add_lessons(text, chosen), title=title, evidence=evidence)
 
@@ -288,7 +238,6 @@ def _find_instructions(settings: Settings, name: str | None, role: str | None) -
 def _read_server(project: Project, address: str, wanted: str) -> Import:
     """Read the records of this project, or of another one by its id or name."""
     from blueflame.model.settings.mirrors import ENVIRONMENT, HINT, find_address_problem
-    from blueflame.orchestrator.wiring import open_mirror
 
     if not address.startswith(ENVIRONMENT) and (problem := find_address_problem(address, secret=True)):
         raise UsageError(f"the address {problem}: {HINT}")
@@ -322,9 +271,6 @@ def curate(*, request: str, agent: bool, dry_run: bool, options: RunOptions) -> 
     from blueflame.cli.proposal import run_curation
     from blueflame.cli.trust import open_trusted_project
     from blueflame.memory.registry import is_remembered
-    from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
     from blueflame.views.curation import build_curation_json, list_curation_lines
 
     if agent and dry_run:
@@ -345,10 +291,8 @@ def curate(*, request: str, agent: bool, dry_run: bool, options: RunOptions) -> 
     if agent:
         return run_curation(project, options, request)
     if options.as_json:
-        print_json(build_curation_json(report, dry_run=dry_run))
-    else:
-        print_text("\n".join(list_curation_lines(report)) or "nothing to do: the files are within their budgets")
-    return 0
+        return print_result(build_curation_json(report, dry_run=dry_run))
+    return print_result("\n".join(list_curation_lines(report)) or "nothing to do: the files are within their budgets")
 
 
 def _log_curation(project: Project, report: CurationReport) -> None:
@@ -356,7 +300,6 @@ def _log_curation(project: Project, report: CurationReport) -> None:
     from blueflame.documents.exports import append_activity
     from blueflame.knowledge.curate import sum_up_steps
     from blueflame.model.event import JournalEntry
-    from blueflame.system.clock import SystemClock
     from blueflame.text.event_lines import format_log_lines
 
     event = sum_up_steps(report.steps)
@@ -372,10 +315,6 @@ def confirm(key: str, config: Path | None, as_json: bool) -> int:
     """Agree to a lesson: it stays in its file, whatever the budget and its age; an archived one comes back."""
     from dataclasses import replace
 
-    from blueflame.model.memory import Lesson
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
-
     memory = open_memory(open_project(config))
     memory.pick_up_edits()
     found = _find_records(memory.store.list_records(), key)
@@ -383,8 +322,7 @@ def confirm(key: str, config: Path | None, as_json: bool) -> int:
         names = ", ".join(each.key for each in found[:5])
         raise UsageError(f"{key!r} is not one lesson ({names}): see 'blueflame memory list --kind lesson'")
     lesson = replace(found[0], confirmed=True, stale=False, archived="", superseded_by="")
-    _add_lesson(memory, lesson, "confirmed", as_json=as_json)
-    return 0
+    return _add_lesson(memory, lesson, "confirmed", as_json=as_json)
 
 
 @memory_app.command()
@@ -396,36 +334,21 @@ def confirm(key: str, config: Path | None, as_json: bool) -> int:
 def add(text: str, name: str, paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Add an entry of your own to a knowledge file."""
     from blueflame.knowledge.person import build_own_lesson
-    from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.wiring import open_memory
-    from blueflame.system.clock import SystemClock
 
     lesson = build_own_lesson(text, name=name, paths=paths, at=SystemClock().now())
     project = open_project(config)
     prepare_folders(project)
-    _add_lesson(open_memory(project), lesson, "added", as_json=as_json)
-    return 0
+    return _add_lesson(open_memory(project), lesson, "added", as_json=as_json)
 
 
-def _add_lesson(memory: BuiltInMemory, lesson: Lesson, done: str, *, as_json: bool) -> None:
-    from blueflame.model.memory import get_knowledge_file
-
+def _add_lesson(memory: BuiltInMemory, lesson: Lesson, done: str, *, as_json: bool) -> int:
     warning = memory.add(lesson)
     file = memory.files.build_path(get_knowledge_file(lesson).name)
-    if as_json:
-        print_json({"key": lesson.key, "file": str(file), "warning": warning or None})
-    else:
-        print_text("\n".join([f"{done}: {lesson.key} in {file}", *_list(warning)]))
-
-
-def _list(warning: str) -> list[str]:
-    return [warning] if warning else []
+    data = {"key": lesson.key, "file": str(file), "warning": warning or None}
+    return print_result(data if as_json else f"{done}: {lesson.key} in {file}\n{warning}".rstrip("\n"))
 
 
 def _get_kind(record: MemoryRecord) -> str:
-    from blueflame.model.memory import RECORD_KIND_NAMES
-
     return RECORD_KIND_NAMES[type(record)]
 
 

@@ -13,7 +13,7 @@ import click
 from blueflame.cli.commands.house.requests import print_fate
 from blueflame.cli.console import build_facts, make_console, print_view
 from blueflame.cli.options import PATH, RUN_PARAMETERS, foreground_options, list_given, refuse_idle, session_argument
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_json, print_result, print_text
 from blueflame.cli.overrides import OVERRIDE_PARAMETERS, Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import PlanError, Refused, UsageError
@@ -403,10 +403,7 @@ def _show_dry_run(
     by_hand = request.tasks is not None
     triage = sized.triage if sized else None
     view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan, is_planned=by_hand, triage=triage)
-    if options.as_json:
-        print_json(build_dry_run_json(view))
-    else:
-        print_view(make_console(), render_dry_run(view))
+    print_result(build_dry_run_json(view) if options.as_json else render_dry_run(view))
     return ExitCode.USAGE if view.plan.problems else ExitCode.OK
 
 
