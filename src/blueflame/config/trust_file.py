@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from blueflame.model.errors import Refused
-from blueflame.system.files import build_file_error, write_atomically
+from blueflame.system.files import explain_file_errors, write_atomically
 from blueflame.system.layout import find_person_state, make_folder
 
 TRUST_FOLDER = "trust"
@@ -47,10 +47,8 @@ def save_trusted(config: Path, environ: Mapping[str, str], digests: Iterable[str
 
 def remove_trusted(config: Path, environ: Mapping[str, str]) -> None:
     path = _find_record(config, environ)
-    try:
+    with explain_file_errors("remove", path):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise build_file_error("remove", path, error) from error
 
 
 def _name_config(config: Path) -> str:

@@ -23,7 +23,7 @@ from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
 from blueflame.sandbox.prepare import make_temporary_folder
 from blueflame.sandbox.toolchains import Toolchains
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 from blueflame.system.process import BackgroundProcess, start_background
 
 BuildSandbox: TypeAlias = Callable[[SandboxContext, SandboxRequest], SandboxSpec]
@@ -142,10 +142,8 @@ def open_fixture(machine: Machine) -> Iterator[ProbeFixture]:
     with ExitStack() as stack:
         root = Path(os.path.realpath(stack.enter_context(make_temporary_folder())))
         fixture = ProbeFixture(root=root, machine=machine)
-        try:
+        with explain_file_errors("prepare the folder for the guard trials", root):
             _create_fixture(fixture, stack)
-        except OSError as e:
-            raise build_file_error("prepare the folder for the guard trials", root, e) from e
         stack.callback(_end_everything, fixture)
         yield fixture
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord, Ending
-from blueflame.system.files import build_file_error, write_atomically
+from blueflame.system.files import explain_file_errors, write_atomically
 
 SCHEMA_VERSION = 3  # 3: the limit of a budget in dollars, before in millionths
 
@@ -98,12 +98,10 @@ def append_activity(path: Path, lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     if not text:
         return
-    try:
+    with explain_file_errors("append to", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
             _write_all(file.fileno(), _find_missing_newline(file.fileno()) + text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise build_file_error("append to", path, error) from error
 
 
 def _find_missing_newline(handle: int) -> bytes:

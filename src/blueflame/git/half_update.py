@@ -21,7 +21,7 @@ from blueflame.git.merge import find_tree
 from blueflame.git.repository import Repository
 from blueflame.git.steps import compare_trees
 from blueflame.model.errors import GitFailed
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
 NOTE = "blueflame-landing"
 INDEX_WAIT_SECONDS = 10.0
@@ -34,10 +34,8 @@ class _Leftover(NamedTuple):
 
 def note_update(inside: Path, old: str, new: str) -> None:
     """Note in the checkout's git folder what is begun."""
-    try:
+    with explain_file_errors("write", inside / NOTE):
         (inside / NOTE).write_text(f"{old} {new}\n", "ascii")
-    except OSError as e:
-        raise build_file_error("write", inside / NOTE, e) from e
 
 
 def forget_update(inside: Path) -> None:

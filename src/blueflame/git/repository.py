@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from blueflame.git.command import (
 )
 from blueflame.model.errors import BlueFlameError, GitFailed, NoBaseBranch, Refused, WorldError
 from blueflame.model.suggestions import suggest
-from blueflame.system.files import build_file_error, list_files_below, write_atomically
+from blueflame.system.files import build_file_error, explain_file_errors, list_files_below, write_atomically
 
 MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
@@ -141,23 +142,18 @@ def protect_from_clean(folder: Path) -> None:
     inside = folder / ".git"
     if (inside / "HEAD").exists():
         return
-    try:
+    with explain_file_errors("write", inside):
         for name in ("objects", "refs"):
             (inside / name).mkdir(parents=True, exist_ok=True)
         write_atomically(inside / "config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
         write_atomically(inside / "HEAD", "ref: refs/heads/none\n")
-    except OSError as e:
-        raise build_file_error("write", inside, e) from e
 
 
 def _read_bytes_as_text(path: Path) -> str:
     """Read a file of any encoding so that it can be written back byte for byte."""
-    try:
+    with explain_file_errors("read", path), suppress(FileNotFoundError):
         return path.read_bytes().decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        return ""
-    except OSError as e:
-        raise build_file_error("read", path, e) from e
+    return ""
 
 
 def read_branch_head(repo: Repository, branch: str) -> str:

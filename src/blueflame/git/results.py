@@ -42,7 +42,7 @@ from blueflame.git.untrusted.branches import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
 from blueflame.model.ids import ROLE_NAME, build_attempt_path, is_session_id, is_task_id
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
 AUTHOR_HEADER = re.compile(r"(?m)^author (.*>)")
 LINK_MODE = "120000"
@@ -218,10 +218,8 @@ def _open_fetch_source(repo: Repository, checkout: Path, tip: str) -> Iterator[P
     """Make a repository without objects of its own, with the agent's branch; remove it afterwards."""
     home = get_fetch_path(checkout)
     try:
-        try:
+        with explain_file_errors("prepare to fetch from", checkout):
             _build_fetch_source(repo, checkout, tip, home)
-        except OSError as e:
-            raise build_file_error("prepare to fetch from", checkout, e) from e
         yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)

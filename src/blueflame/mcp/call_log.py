@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blueflame.system.clock import SystemClock
-from blueflame.system.files import build_file_error, find_current_folder, rotate_log
+from blueflame.system.files import explain_file_errors, find_current_folder, rotate_log
 from blueflame.system.layout import find_person_state
 from blueflame.views.fit import fit_json
 
@@ -30,7 +30,7 @@ def record_call(path: Path, *, client: str, method: str, name: str, arguments: M
         "arguments": fit_json(arguments, MAX_ARGUMENT_CHARS),
     }
     line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-    try:
+    with explain_file_errors("record the call in", path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         rotate_log(path)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -38,5 +38,3 @@ def record_call(path: Path, *, client: str, method: str, name: str, arguments: M
             os.write(handle, line)
         finally:
             os.close(handle)
-    except OSError as error:
-        raise build_file_error("record the call in", path, error) from error

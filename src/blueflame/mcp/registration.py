@@ -14,7 +14,8 @@ from blueflame.documents.jsonc import drop_member, put_member
 from blueflame.documents.toml_tables import drop_table, put_table
 from blueflame.mcp.prompts import PLUGIN
 from blueflame.model.errors import Refused, UsageError
-from blueflame.system.files import build_file_error, read_text, write_atomically
+from blueflame.system.files import read_text, write_atomically
+from blueflame.system.layout import make_folder
 from blueflame.system.process import run
 
 NAME = "blueflame"
@@ -108,10 +109,7 @@ def _change(path: Path, change: Callable[[str], str], done: str) -> str:
         return f"nothing to do: {path} is as it should be"
     if place.exists() and not place.stat().st_mode & 0o222:
         raise Refused(f"{path} is not changed: {place} is read-only. Change it where it is made, or make it writable")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise build_file_error("make the folder", place.parent, error) from error
+    make_folder(place.parent)
     write_atomically(place, after, mode=place.stat().st_mode & 0o777 if place.exists() else None)
     return f"{done} {path}"
 

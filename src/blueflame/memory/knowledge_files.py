@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -34,7 +34,7 @@ from blueflame.model.memory import (
     get_knowledge_file,
 )
 from blueflame.system.fd import wait_for_lock
-from blueflame.system.files import build_file_error
+from blueflame.system.files import build_file_error, explain_file_errors
 from blueflame.system.replace import replace_unchanged
 
 MAX_FILE_BYTES = 1_000_000
@@ -68,11 +68,9 @@ class KnowledgeFolder:
     def hold(self) -> Iterator[None]:
         """Keep other processes of ours from the files and from what is recorded about them."""
         lock = self.folder.parent / "knowledge.lock"
-        try:
+        with explain_file_errors("open the lock", lock):
             lock.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise build_file_error("open the lock", lock, error) from error
         try:
             if not wait_for_lock(handle, LOCK_SECONDS):
                 raise WorldError(f"another process has held {lock} for {LOCK_SECONDS:.0f} seconds; try again later")
@@ -209,12 +207,9 @@ def get_file_stem(name: str) -> str:
 
 
 def _digest_file(path: Path) -> str:
-    try:
+    with explain_file_errors("read", path), suppress(FileNotFoundError):
         return "unusable" if _find_problem(path) else sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise build_file_error("read", path, error) from error
+    return ""
 
 
 def _find_problem(path: Path) -> str:

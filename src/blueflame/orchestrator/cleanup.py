@@ -23,7 +23,7 @@ from blueflame.model.errors import GitFailed, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
-from blueflame.system.files import build_file_error, find_old_drafts
+from blueflame.system.files import explain_file_errors, find_old_drafts
 from blueflame.system.layout import ProjectPaths
 
 AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/", "refs/blueflame/lost/", "refs/blueflame/worktrees/")
@@ -185,10 +185,8 @@ def remove_leftovers(repo: Repository, found: Sequence[Leftover]) -> None:
         elif leftover.path is not None and leftover.path.is_dir():
             remove_tree(leftover.path)  # another cleanup may remove it at the same moment
         elif leftover.path is not None:
-            try:
+            with explain_file_errors("remove", leftover.path):
                 leftover.path.unlink(missing_ok=True)
-            except OSError as error:
-                raise build_file_error("remove", leftover.path, error) from error
     delete_refs(
         repo, [leftover.name for leftover in found if leftover.kind in (LeftoverKind.REF, LeftoverKind.UNMERGED)]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.report.build import Report
 from blueflame.report.side_by_side import SideBySide, parse_diff
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 from blueflame.system.layout import ProjectPaths
 from blueflame.telemetry.audit import parse_audit
 
@@ -136,11 +137,8 @@ def _read_audit_logs(agents: Sequence[str] | dict[str, None], places: ProjectPat
 
 def _read_log(path: Path, room: int) -> bytes | None:
     """Read a log; None when it does not exist or is larger than `room`."""
-    try:
+    with explain_file_errors("read the audit log", path), suppress(FileNotFoundError):
         if path.stat().st_size > room:
             return None
         return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as e:
-        raise build_file_error("read the audit log", path, e) from e
+    return None

@@ -40,13 +40,10 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
     synced: a power cut may leave it empty.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-    try:
-        with write_draft(path, data, mode=mode, durable=durable) as draft:
-            draft.replace(path)
-            if durable:
-                sync_path(str(path.parent))
-    except OSError as e:
-        raise build_file_error("write", path, e) from e
+    with explain_file_errors("write", path), write_draft(path, data, mode=mode, durable=durable) as draft:
+        draft.replace(path)
+        if durable:
+            sync_path(str(path.parent))
 
 
 @contextmanager
@@ -145,6 +142,15 @@ def read_modified_at(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+@contextmanager
+def explain_file_errors(doing: str, path: Path) -> Iterator[None]:
+    """Raise an error of the system in the block as one that names the file and what to do."""
+    try:
+        yield
+    except OSError as e:
+        raise build_file_error(doing, path, e) from e
 
 
 def build_file_error(doing: str, path: Path, error: OSError) -> WorldError:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.model.errors import Refused
-from blueflame.system.files import build_file_error
+from blueflame.system.files import build_file_error, explain_file_errors
 from blueflame.system.process_identity import read_identity
 
 # A reader takes the lock for some microseconds, and a holder writes its note just after taking it: the lock counts as
@@ -95,11 +95,9 @@ def parse_lock_note(text: str) -> LockNote | None:
 
 
 def _open_lock(path: Path) -> int:
-    try:
+    with explain_file_errors("open the lock", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as e:
-        raise build_file_error("open the lock", path, e) from e
 
 
 def _take_lock(handle: int, path: Path) -> None:
@@ -126,8 +124,6 @@ def _read_note(handle: int) -> str:
 
 
 def _write_note(handle: int, content: str, path: Path) -> None:
-    try:
+    with explain_file_errors("write the lock", path):
         os.ftruncate(handle, 0)
         os.pwrite(handle, content.encode("utf-8", "surrogateescape") + b"\n", 0)
-    except OSError as e:
-        raise build_file_error("write the lock", path, e) from e

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
 STATE_FOLDER = ".blueflame"
 POOL_VARIABLE = "BLUEFLAME_POOL"  # in a session that a house started: the folder of that house
@@ -160,7 +160,5 @@ class ProjectPaths(StatePaths):
 
 def make_folder(path: Path) -> None:
     """Make the folder and its parents; an existing one is fine."""
-    try:
+    with explain_file_errors("make the folder", path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise build_file_error("make the folder", path, error) from error

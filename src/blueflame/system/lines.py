@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
 BLOCK_BYTES = 256 * 1024
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -26,23 +27,16 @@ class SkippedBytes:
 
 
 def read_size(path: Path) -> int:
-    try:
+    with explain_file_errors("read the agent's output", path), suppress(FileNotFoundError):
         return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-    except OSError as e:
-        raise build_file_error("read the agent's output", path, e) from e
+    return 0
 
 
 def read_bytes_at(path: Path, offset: int, max_bytes: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(max_bytes)
-    except FileNotFoundError:
-        return b""
-    except OSError as e:
-        raise build_file_error("read the agent's output", path, e) from e
+    with explain_file_errors("read the agent's output", path), suppress(FileNotFoundError), path.open("rb") as file:
+        file.seek(offset)
+        return file.read(max_bytes)
+    return b""
 
 
 def read_spool_lines(path: Path, max_bytes: int) -> Iterator[str | SkippedBytes]:
@@ -50,18 +44,15 @@ def read_spool_lines(path: Path, max_bytes: int) -> Iterator[str | SkippedBytes]
     size = read_size(path)
     if not size:
         return
-    try:
-        with path.open("rb") as file:
-            if size <= max_bytes:
-                yield from _read_lines_between(file, 0, size)
-                return
-            half = max_bytes // 2
-            head, tail = _find_last_line_start(file, half), _find_next_line_start(file, size - half, size)
-            yield from _read_lines_between(file, 0, head)
-            yield SkippedBytes(tail - head)
-            yield from _read_lines_between(file, tail, size)
-    except OSError as e:
-        raise build_file_error("read the agent's output", path, e) from e
+    with explain_file_errors("read the agent's output", path), path.open("rb") as file:
+        if size <= max_bytes:
+            yield from _read_lines_between(file, 0, size)
+            return
+        half = max_bytes // 2
+        head, tail = _find_last_line_start(file, half), _find_next_line_start(file, size - half, size)
+        yield from _read_lines_between(file, 0, head)
+        yield SkippedBytes(tail - head)
+        yield from _read_lines_between(file, tail, size)
 
 
 def split_lines(data: bytes) -> Iterator[str]:

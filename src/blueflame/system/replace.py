@@ -10,10 +10,11 @@ import ctypes
 import errno
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from blueflame.system.fd import sync_path
-from blueflame.system.files import build_file_error, write_draft
+from blueflame.system.files import explain_file_errors, write_draft
 
 HERE = -2 if sys.platform == "darwin" else -100  # AT_FDCWD
 EXCHANGE = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS
@@ -24,16 +25,12 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 def replace_unchanged(path: Path, before: bytes | None, content: bytes) -> bool:
     """Replace the file if it has the content `before` (None: there is no file). Return False if it has another."""
-    try:
-        with write_draft(path, content) as draft:
-            done = _create(draft, path) if before is None else _replace(draft, path, before, content)
-            if done:
-                sync_path(str(path.parent))
-            return done
-    except FileNotFoundError:
-        return False  # deleted meanwhile
-    except OSError as e:
-        raise build_file_error("write", path, e) from e
+    with explain_file_errors("write", path), suppress(FileNotFoundError), write_draft(path, content) as draft:
+        done = _create(draft, path) if before is None else _replace(draft, path, before, content)
+        if done:
+            sync_path(str(path.parent))
+        return done
+    return False  # deleted meanwhile
 
 
 def _create(draft: Path, path: Path) -> bool:

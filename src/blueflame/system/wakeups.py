@@ -11,7 +11,7 @@ from pathlib import Path
 from watchfiles import awatch
 
 from blueflame.model.errors import WorldError
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
 SIGNAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PULSE_SECONDS = 5.0  # the most that a lost wakeup costs
@@ -21,22 +21,18 @@ def send_wakeup(folder: Path, name: str) -> None:
     """Wake the processes that watch the folder."""
     if not SIGNAL_NAME.fullmatch(name):
         raise WorldError(f"{name!r} cannot name a signal in {folder}: use letters, digits, dots and dashes")
-    try:
+    with explain_file_errors("signal through", folder / name):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
         os.utime(folder / name)  # a file system with coarse times still sees that something was done to it
-    except OSError as error:
-        raise build_file_error("signal through", folder / name, error) from error
 
 
 async def watch_wakeups(
     folder: Path, *, pulse: float = PULSE_SECONDS, polling: bool = False
 ) -> AsyncIterator[set[str]]:
     """Yield the names touched since the last time; an empty set every `pulse` seconds, since wakeups may be lost."""
-    try:
+    with explain_file_errors("watch", folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise build_file_error("watch", folder, error) from error
     async with aclosing(watch_folders(folder, pulse=pulse, polling=polling)) as changes:
         async for paths in changes:
             yield {path.name for path in paths if path != folder}

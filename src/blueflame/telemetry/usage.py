@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 from blueflame.system.lines import STEP_BYTES, FileTail
 
 USAGE_FILE, SENT_FILE = "usage.jsonl", "sent.jsonl"
@@ -149,14 +150,10 @@ def _parse_counts(line: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _read_lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
-    try:
-        with path.open("rb") as file:
-            while raw := file.readline(MAX_LINE_BYTES):
-                yield _parse_line(raw)
-    except FileNotFoundError:
-        return
-    except OSError as e:
-        raise build_file_error("read what the gateway has metered", path, e) from e
+    doing = "read what the gateway has metered"
+    with explain_file_errors(doing, path), suppress(FileNotFoundError), path.open("rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES):
+            yield _parse_line(raw)
 
 
 def _parse_line(raw: bytes) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from blueflame.orchestrator.engine.interface import (
     WardenLost,
 )
 from blueflame.orchestrator.engine.start_warden import start_warden
-from blueflame.system.files import build_file_error, read_json_object
+from blueflame.system.files import build_file_error, explain_file_errors, read_json_object
 from blueflame.system.process import read_tail
 from blueflame.system.process_identity import (
     ProcessIdentity,
@@ -79,12 +80,9 @@ class LocalEngine:
 
     def read_file(self, attempt: str, name: str) -> bytes | None:
         path = self._folder(attempt) / name
-        try:
+        with explain_file_errors("read", path), suppress(FileNotFoundError):
             return path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise build_file_error("read", path, error) from error
+        return None
 
     def read_log(self, attempt: str, max_bytes: int) -> LogTail:
         log = self._folder(attempt) / "stdout.log"
@@ -284,10 +282,8 @@ def _format_step(step: SetupStep) -> Mapping[str, Any]:
 def _write_file(path: Path, text: str) -> None:
     """Write atomically, without fsync: after a power cut the attempt is submitted again from the journal."""
     draft = path.with_name(f"{path.name}.draft")
-    try:
+    with explain_file_errors("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft.touch(mode=0o600)  # an environment may hold secrets
         draft.write_bytes(text.encode("utf-8", "surrogateescape"))
         draft.replace(path)
-    except OSError as e:
-        raise build_file_error("write", path, e) from e

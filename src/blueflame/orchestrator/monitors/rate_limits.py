@@ -20,7 +20,7 @@ from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.session.effects import AwaitRuntime
 from blueflame.session.rate_limits import ACCOUNT_KINDS, OUTAGE, RATE_LIMIT
 from blueflame.session.state import Session
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 5.0
@@ -102,10 +102,8 @@ def _parse_time(value: object) -> float | None:
 
 def remove_shared_wait(path: Path) -> None:
     """Remove the shared wait, so that gateways try again at once."""
-    try:
+    with explain_file_errors("remove", path):
         path.unlink(missing_ok=True)
-    except OSError as e:
-        raise build_file_error("remove", path, e) from e
 
 
 def build_parked_event(runtime: str, found: Sequence[RateLimitWait], waiting: int) -> RuntimeParked:
