@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from shutil import which
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 from blueflame.checks.secrets.scan import (
@@ -39,7 +39,7 @@ from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 from blueflame.system.process import run
 
 KINGFISHER = "kingfisher"
@@ -168,13 +168,14 @@ class _LineCopies:
 @contextmanager
 def _open_copies() -> Iterator[_LineCopies]:
     """Make a folder for copies that only we can enter, and remove it after the scan."""
-    try:
-        with TemporaryDirectory(prefix="blueflame-secrets-") as name:
-            home = Path(name)
-            (home / "lines").mkdir()
-            yield _LineCopies(folder=home / "lines")
-    except OSError as e:
-        raise build_file_error("write lines to be searched for secrets below", Path(name), e) from e
+    below = Path(gettempdir())
+    with (
+        explain_file_errors("write lines to be searched for secrets below", below),
+        TemporaryDirectory(prefix="blueflame-secrets-", dir=below) as name,
+    ):
+        folder = Path(name, "lines")
+        folder.mkdir()
+        yield _LineCopies(folder=folder)
 
 
 def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: float) -> tuple[SecretFinding, ...]:

@@ -13,7 +13,7 @@ from blueflame.checks.secrets.scan import SecretAllowList
 from blueflame.git import secret_scan as secrets
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.secret_scan import find_scanner, read_allow_list, scan_changeset, scan_result
-from blueflame.model.errors import GitFailed, ProcessFailed, UsageError
+from blueflame.model.errors import GitFailed, ProcessFailed, UsageError, WorldError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
 from support.fake_secrets import MAKERS, SecretGenerator
@@ -137,6 +137,15 @@ def test_a_scanner_that_fails_is_a_failure(
 ) -> None:
     pretend(tmp_path, monkeypatch, "echo 'no rules' >&2; exit 3")
     with pytest.raises(ProcessFailed, match="exit code 3: no rules; reinstall"):
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+
+
+def test_without_a_temporary_folder_the_error_names_its_place(
+    ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(tmp_path, monkeypatch, "exit 0")
+    monkeypatch.setattr(secrets, "gettempdir", lambda: str(tmp_path / "нет"))
+    with pytest.raises(WorldError, match=r"cannot write lines to be searched for secrets below .*нет.*: No such file"):
         scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 
