@@ -24,7 +24,6 @@ from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import arrange_mounts, find_nearest_mount, is_below
 from blueflame.sandbox.environment import build_inner_environment
 from blueflame.sandbox.extra_mounts import check_worktree, list_configured_mounts, list_object_mounts
-from blueflame.sandbox.prepare import IS_MACOS
 from blueflame.sandbox.root_fs import list_system_mounts
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
@@ -128,7 +127,7 @@ def choose_inner_path(site: SandboxContext, worktree: Path) -> str:
     build caches hold absolute paths, and without a dotted folder, below which some tools find no files. Without mounts
     it stays where it is."""
     real = os.path.realpath(worktree)
-    if IS_MACOS or SandboxLevel(site.settings.level) is SandboxLevel.OFF:
+    if SandboxLevel(site.settings.level) is SandboxLevel.OFF:
         return real
     root = site.repo_root or Path(real)
     name = re.sub(r"[^\w.-]+", "-", root.name, flags=re.ASCII).strip(".-") or "project"

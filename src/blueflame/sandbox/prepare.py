@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,10 +21,8 @@ from blueflame.sandbox import seccomp
 from blueflame.sandbox.bwrap import build_bwrap_argv, build_rlimits, is_below
 from blueflame.sandbox.probe import find_bubblewrap
 from blueflame.sandbox.root_fs import build_own_files, copy_settings, write_file
-from blueflame.sandbox.seatbelt import build_seatbelt_profile
-from blueflame.system.files import build_file_error
+from blueflame.system.files import explain_file_errors
 
-IS_MACOS = sys.platform == "darwin"
 BUILDING = Lock()  # agents are prepared in threads, and share the files of the sandbox
 
 
@@ -54,13 +51,11 @@ class PreparedSandbox:
 def prepare_sandbox(spec: SandboxSpec, folder: Path) -> PreparedSandbox:
     """Idempotent, also after a crash: our own files are rewritten, everything else stays."""
     folder = Path(os.path.realpath(folder))
-    try:
+    with explain_file_errors("prepare the sandbox in", folder):
         sandbox = None if spec.level is SandboxLevel.OFF else _prepare_walls(spec, folder)
-    except OSError as e:
-        raise build_file_error("prepare the sandbox in", folder, e) from e
     return PreparedSandbox(
         sandbox=sandbox,
-        env=_build_environment(spec, folder),
+        env=dict(spec.environment),
         limits=build_rlimits(spec.bounds),
         memory_mb=spec.bounds.memory_mb,
         processes=spec.bounds.processes,
@@ -90,10 +85,6 @@ def _prepare_walls(spec: SandboxSpec, folder: Path) -> dict[str, Any]:
         if not (files / "ready").exists():
             _write_files.cache_clear()
         _write_files(files, mounted, user=spec.user, uid=spec.uid, gid=spec.gid, home=spec.home)
-    if IS_MACOS:
-        profile = folder / "profile.sb"
-        write_file(profile, build_seatbelt_profile(spec).encode())
-        return {"argv": ["/usr/bin/sandbox-exec", "-f", str(profile)], "seccomp": None, "net": spec.network.value}
     argv = list(build_bwrap_argv(spec, find_bubblewrap()))
     return {"argv": argv, "seccomp": _find_filter(files) if spec.seccomp else None, "net": spec.network.value}
 
@@ -127,13 +118,6 @@ def _find_filter(files: Path) -> str:
             "write `sandbox: {level: off}` into blueflame.yaml if you accept agents without a sandbox"
         )
     return str(files / "filter.bpf")
-
-
-def _build_environment(spec: SandboxSpec, folder: Path) -> dict[str, str]:
-    env = dict(spec.environment)
-    if IS_MACOS and spec.level is not SandboxLevel.OFF:  # no mounts on macOS
-        env |= {"HOME": str(_find_home(spec, folder)), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder / "tmp"))}
-    return env
 
 
 def _find_home(spec: SandboxSpec, folder: Path) -> Path:

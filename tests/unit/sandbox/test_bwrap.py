@@ -1,4 +1,4 @@
-"""A sandbox as bubblewrap's arguments, as a macOS profile, and in plain words."""
+"""A sandbox as bubblewrap's arguments, and in plain words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from blueflame.sandbox.bwrap import (
     is_below,
 )
 from blueflame.sandbox.describe import describe_network, describe_sandbox
-from blueflame.sandbox.seatbelt import build_seatbelt_profile
 
 WORK = "/srv/мой repo/.trees/one"
 BOX = SandboxSpec(
@@ -172,32 +171,6 @@ def test_no_mount_point_deep_inside_a_writable_place_is_left_to_those_inside(
 def test_limits_for_the_kernel_name_what_is_set_and_no_address_space() -> None:
     assert build_rlimits(BOX.bounds) == {"core": 0, "cpu": 600, "fsize": 50 << 20, "nofile": 1024}
     assert build_rlimits(ResourceLimits()) == {"core": 0}
-
-
-@pytest.mark.verification(18)
-def test_a_macos_profile_denies_by_default_and_lets_later_rules_win() -> None:
-    profile = build_seatbelt_profile(BOX)
-    lines = profile.splitlines()
-    assert lines[:2] == ["(version 1)", "(deny default)"]
-    assert f'(allow file-read* file-write* (subpath "{WORK}"))' in lines
-    writable = lines.index(f'(allow file-read* file-write* (subpath "{WORK}"))')
-    assert lines.index(f'(deny file-write* (subpath "{WORK}/.env"))') > writable
-    assert "(deny network*)" in lines
-    assert profile.count("(") == profile.count(")")
-
-
-def test_a_macos_profile_opens_only_the_doors() -> None:
-    lines = build_seatbelt_profile(replace(BOX, network=Network.DOORS)).splitlines()
-    assert lines[-2:] == [
-        "(deny network*)",
-        '(allow network-outbound (remote ip "localhost:61128") (remote ip "localhost:61130"))',
-    ]
-    assert "(allow network*)" in build_seatbelt_profile(replace(BOX, network=Network.HOST))
-
-
-def test_a_macos_profile_quotes_what_paths_may_hold() -> None:
-    odd = Mount(kind=MountKind.RW, source='/a "b"\\c', target='/a "b"\\c')
-    assert '(subpath "/a \\"b\\"\\\\c")' in build_seatbelt_profile(replace(BOX, mounts=(odd,)))
 
 
 def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
