@@ -12,7 +12,8 @@ MAX_COUNT = 1 << 53  # more is nonsense
 @dataclass(slots=True)
 class UsageCount:
     """The counts so far. `reported` when usage was reported, `ended` when the answer is complete, `invalid` when one of
-    the figures cannot be a count: then the others cannot be trusted either."""
+    the figures cannot be a count, or those for input or output are missing: then the others cannot be trusted either.
+    """
 
     model: str = ""
     input: int = 0
@@ -24,6 +25,13 @@ class UsageCount:
     reported: bool = False
     ended: bool = False
     invalid: bool = False
+    given: frozenset[str] = frozenset()  # which of input and output have had a figure
+
+    def note_given(self, usage: Mapping[str, Any], *names: str) -> None:
+        self.given |= {name for name in names if usage.get(name) is not None}
+
+    def require_given(self) -> None:
+        self.invalid = self.invalid or (self.reported and len(self.given) < 2)
 
     def read(self, value: object) -> int:
         """Return a figure that the provider reports; 0 for one that is missing, or is no count."""
@@ -50,9 +58,11 @@ def add_anthropic_event(count: UsageCount, name: str, event: Mapping[str, Any]) 
         _add_anthropic_usage(count, event)
     elif kind == "message_stop":
         count.ended = True
+        count.require_given()
     elif kind in ("message", ""):
         count.model = _to_text(event.get("model")) or count.model
         _add_anthropic_usage(count, event)
+        count.require_given()
 
 
 def _add_anthropic_usage(count: UsageCount, holder: Mapping[str, Any]) -> None:
@@ -60,6 +70,7 @@ def _add_anthropic_usage(count: UsageCount, holder: Mapping[str, Any]) -> None:
     if not isinstance(usage := holder.get("usage"), Mapping):
         return
     count.reported = True
+    count.note_given(usage, "input_tokens", "output_tokens")
     beside = _count_side_calls(usage)
     count.invalid = count.invalid or beside.invalid
     count.input = count.read(usage.get("input_tokens")) + beside.input or count.input
@@ -115,6 +126,8 @@ def add_chat_event(count: UsageCount, _name: str, event: Mapping[str, Any]) -> N
 def _add_openai_usage(count: UsageCount, usage: Mapping[str, Any], read: str, written: str, details: str) -> None:
     """Add the usage. OpenAI includes cached tokens in the input."""
     count.reported = True
+    count.note_given(usage, read, written)
+    count.require_given()
     inside = _to_object(usage.get(details))
     total = count.read(usage.get(read))
     count.cache_read = min(count.read(inside.get("cached_tokens")), total)

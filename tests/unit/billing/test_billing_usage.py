@@ -238,3 +238,20 @@ def test_a_response_that_failed_without_usage_is_complete_and_used_nothing() -> 
 def test_an_error_in_place_of_an_answer_used_nothing() -> None:
     error = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}).encode()
     assert used("anthropic", error) == Usage()
+
+
+def test_usage_without_a_figure_for_input_or_output_is_no_usage() -> None:
+    """A provider that reports null is not free. Only a delta may leave input out: it does not repeat it."""
+    bare = {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": None, "output_tokens": None}}}
+    ending = {"type": "message_delta", "usage": {"input_tokens": None, "output_tokens": 120}}
+    stop = {"type": "message_stop"}
+    chat = {"model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": None}}
+    answers = {
+        "no input": ("anthropic", sse(bare, ending, stop), False),
+        "input at the start": ("anthropic", sse(START, ending, stop), True),
+        "no output": ("anthropic", json.dumps({"type": "message", "usage": {"input_tokens": 5}}).encode(), False),
+        "null output": ("openai-chat", sse(chat, "[DONE]"), False),
+    }
+    found = {name: used(api, data) for name, (api, data, _) in answers.items()}
+    assert {name: usage.complete for name, usage in found.items()} == {name: row[2] for name, row in answers.items()}
+    assert all(usage.complete is not usage.invalid for usage in found.values())
