@@ -273,6 +273,22 @@ def test_a_call_that_the_provider_rejects_is_the_agents_own_affair_after_the_fir
     assert (reports[1]["kind"], reports[1]["account"]) == ("unsupported", True)
 
 
+def test_an_address_that_is_gone_is_reported_also_after_the_first_answer(tmp_path: Path) -> None:
+    gone = answer_json(404, {"detail": "Not Found"})
+    rejected = answer_json(400, build_error("invalid_request_error", "tools.0: unknown"))
+    with (
+        start_provider(FINE, rejected, gone) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+    ):
+        reports = []
+        for status in (200, 400, 404):
+            assert gateway.send_call().status == status
+            reports.append(gateway.read_status()["gave_up"])
+
+    assert reports[:2] == [None, None], "what it sends itself may be wrong"
+    assert (reports[2]["kind"], reports[2]["account"]) == ("unsupported", True)
+
+
 def test_a_page_in_place_of_an_answer_is_waited_out(tmp_path: Path) -> None:
     page = answer_json(200, b"<html>Please sign in</html>", content_type="text/html")
     with (

@@ -18,6 +18,7 @@ from support.model_gateways import SECRET, build_model_options
 
 FIRST = {"model": "m", "messages": [{"role": "user", "content": "Do it."}]}
 LATER = {"model": "m", "messages": [*FIRST["messages"], {"role": "assistant", "content": "I do."}]}
+NAMING = {"model": "m", "messages": [*LATER["messages"], {"role": "user", "content": [{"file": "file-0a1b2c"}]}]}
 PAGE = b"<html>Please sign in</html>"
 
 
@@ -36,7 +37,8 @@ REFUSALS: tuple[tuple[int, bytes, dict[str, Any], str], ...] = (
     # what the agent has put into its call
     (400, error("messages.3: tool_use ids without tool_result"), LATER, "refused"),
     (400, error("prompt is too long: 210000 tokens > 200000 maximum"), FIRST, "refused"),
-    (404, error("file not found", "not_found_error"), LATER, "refused"),
+    (404, error("File file-0a1b2c not found", "not_found_error"), NAMING, "refused"),
+    (404, error("Previous response with id 'resp_68af' not found."), {"previous_response_id": "resp_68af"}, "refused"),
     (413, error("Request exceeds the maximum size", "request_too_large"), FIRST, "refused"),
     (422, b'{"detail": "bad image"}', {"input": [{"role": "assistant"}]}, "refused"),
     (400, error("bad part"), {"contents": [{"role": "user"}, {"role": "model"}]}, "refused"),
@@ -45,7 +47,13 @@ REFUSALS: tuple[tuple[int, bytes, dict[str, Any], str], ...] = (
     (400, error("anthropic-version: 2023-06-01 is not supported"), FIRST, "unsupported"),
     (404, error("Not Found", "not_found_error"), FIRST, "unsupported"),
     (404, b'{"detail": "Not Found"}', {"model": "m", "input": "Do it."}, "unsupported"),
+    # nor into a path, a method or a deployment, in the middle of its work
+    (404, b'{"detail": "Not Found"}', LATER, "unsupported"),
+    (404, error("The API deployment for this resource does not exist.", "DeploymentNotFound"), LATER, "unsupported"),
+    (404, error("The deployment gpt-5-eu is gone"), {**LATER, "model": "gpt-5-eu"}, "unsupported"),
+    (405, error("Method Not Allowed"), LATER, "unsupported"),
     (410, error("This version was removed"), LATER, "unsupported"),
+    (451, error("Unavailable For Legal Reasons"), LATER, "unsupported"),
     (426, error("client too old"), LATER, "unsupported"),
     (501, error("Not Implemented"), LATER, "unsupported"),
     # the account

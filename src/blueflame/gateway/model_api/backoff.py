@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from blueflame.gateway.model_api.failures import (
     MAX_REASON_LENGTH,
     MODEL,
+    OF_THE_CALL,
     OUTAGE,
     RATE_LIMIT,
     UNSUPPORTED,
@@ -113,8 +114,8 @@ class AccountWait:
     def refuse_account(self, failure: ProviderFailure, model: str) -> WaitExceeded:
         """Report that the provider refuses the account: there is nothing to wait for."""
         is_withdrawn = failure.kind == MODEL and model in self._answered
-        # else one of the agent's calls was wrong
-        if failure.kind not in (MODEL, UNSUPPORTED) or not self._answered or is_withdrawn:
+        is_of_the_call = failure.kind == MODEL or (failure.kind == UNSUPPORTED and failure.status in OF_THE_CALL)
+        if not is_of_the_call or not self._answered or is_withdrawn:  # else one of the agent's calls was wrong
             self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason, "account": True})
         return WaitExceeded(failure)
 

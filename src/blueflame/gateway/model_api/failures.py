@@ -121,7 +121,8 @@ RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
 LOGIN, CREDIT, MODEL, UNSUPPORTED = ACCOUNT_KINDS = ("login", "credit", "model", "unsupported")
 """What only a person can change: no retry helps, and no other agent of the account would get an answer."""
 REFUSED = "refused"  # the provider rejects this one call: the agent's own affair
-OF_THE_CALL = (400, 404, 413, 422)  # what an agent puts into its call can be the cause
+OF_THE_CALL = (400, 413, 422)  # what an agent puts into its call can be the cause
+_ID = re.compile(r"(?=[\w-]*[0-9])(?=[\w-]*[A-Za-z])[\w-]{6,}")
 TRANSIENT = (408, 409, 425)
 BETWEEN = "a proxy, a firewall or a sign-in page may be in between"
 LOGIN_WORDS = re.compile(
@@ -178,10 +179,17 @@ def _find_refusal(status: int, message: str, asked: bytes) -> str:
     """Whose affair it is that a call is refused: before the first answer an agent has put nothing into it yet."""
     if status == 403:
         return LOGIN
-    if status not in OF_THE_CALL:
+    if status not in OF_THE_CALL and not (status == 404 and _names_part(message, asked)):
         return UNSUPPORTED
     is_too_long = status == 413 or TOO_LONG_WORDS.search(message.lower())
     return REFUSED if is_too_long or _has_answers(asked) else UNSUPPORTED
+
+
+def _names_part(message: str, asked: bytes) -> bool:
+    """Whether a message is about the id of something in the call, such as a file; its model is not the agent's."""
+    content = parse_json(asked)
+    model = str(content.get("model", "")) if isinstance(content, dict) else ""
+    return any(found.encode() in asked for found in _ID.findall(message) if found not in model)
 
 
 def _has_answers(asked: bytes) -> bool:
