@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from blueflame.model.attempt import Attempt, AttemptRecord
+from blueflame.model.errors import NoAnswer
 from blueflame.model.event import (
     AttemptIntended,
     AttemptStarted,
@@ -23,6 +24,7 @@ from blueflame.model.event import (
     RuntimeParked,
     RuntimeResumed,
 )
+from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptEngine, AttemptStatus, Queued, Running
 from blueflame.orchestrator.lifecycle import lock_project, open_session
@@ -103,6 +105,21 @@ def test_a_gate_is_withdrawn_when_a_call_succeeds(stage: Stage) -> None:
             remove_shared_wait(word(stage))
 
     result = stage.run({"rate_limit": ["wait"]}, observers=[limited(stage, go, HOUR), Watcher(through)])
+    assert [event.gate for event in result.of(GateWithdrawn)] == ["rate_limit-scripted"]
+    assert result.session.outcome == "completed"
+
+
+def leave_open(gate: Gate, _session: Session) -> str:
+    """As a decisions file without an entry for it."""
+    raise NoAnswer(gate.id)
+
+
+def test_a_resume_after_the_limit_needs_no_answer_to_its_gate(stage: Stage) -> None:
+    go = one_by_one(stage, on_rate_limit="ask")
+    with pytest.raises(NoAnswer, match="rate_limit-scripted"):
+        stage.run({"rate_limit": [leave_open]}, observers=[limited(stage, go, HOUR)])
+    remove_shared_wait(word(stage))
+    result = stage.resume({"rate_limit": [leave_open]})
     assert [event.gate for event in result.of(GateWithdrawn)] == ["rate_limit-scripted"]
     assert result.session.outcome == "completed"
 

@@ -145,6 +145,7 @@ class SessionLoop:
         self._until = until
         self._running: dict[Effect, asyncio.Task[None]] = {}
         self._asking = asyncio.Lock()
+        self._unanswered: dict[str, NoAnswer] = {}  # by gate
         self._outcomes: list[Sequence[Event]] = []
         self._finished: list[Effect] = []
         self._wake = asyncio.Event()
@@ -227,6 +228,7 @@ class SessionLoop:
             self._take_outcomes()
             self._take_messages()
             self._decide()
+            self._check_unanswered()
             self._stop_commands(group)
             if self._is_over():
                 if self.session.ended:
@@ -396,9 +398,20 @@ class SessionLoop:
             if isinstance(effect, AskGate) and effect.gate not in self.session.open_gates:
                 task.cancel()
 
+    def _check_unanswered(self) -> None:
+        """Stop at a gate without an answer, unless what was decided meanwhile has withdrawn it."""
+        unanswered, self._unanswered = self._unanswered, {}
+        for gate, error in unanswered.items():
+            if gate in self.session.open_gates:
+                raise error
+
     async def _perform(self, effect: Effect) -> None:
         try:
             self.submit(await (self._ask(effect.gate) if isinstance(effect, AskGate) else self._act(effect)))
+        except NoAnswer as error:
+            if not isinstance(effect, AskGate):
+                raise
+            self._unanswered[effect.gate] = error
         finally:
             self._finished.append(effect)
             self._wake.set()
