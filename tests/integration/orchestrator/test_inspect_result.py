@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from blueflame.agents.runtime import AgentOutput
+from blueflame.agents.runtime import AgentOutput, RunResult
 from blueflame.model.attempt import Ending
 from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import GitFailed
@@ -49,6 +49,14 @@ def test_a_crash_of_a_program_names_its_signal_its_last_words_and_the_fix() -> N
         assert finished.crash is None, "a scripted agent, or a command: its program is the agent"
         words = describe_ending(replace(finished, reports_end=True))
         assert words.startswith("its program crashed (SIGSEGV): bun: oh no; run the program by hand")
+
+
+def test_a_program_that_asked_nothing_is_shown_with_the_reason_that_its_client_reports() -> None:
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=1)
+    gathered = AgentOutput(result=RunResult(failure="error", detail="Claude Code process exited with code 1"))
+    finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=gathered, asked=False)
+    assert "(exit code 1): Claude Code process exited with code 1; run the program by hand" in describe_ending(finished)
 
 
 def test_an_attempt_of_an_earlier_version_is_judged_by_the_walls_that_it_was_started_with(tmp_path: Path) -> None:

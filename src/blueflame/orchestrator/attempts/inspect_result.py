@@ -370,7 +370,8 @@ def name_signal(number: int) -> str:
 
 
 def describe_broken_program(finished: FinishedAttempt, what: str) -> str:
-    outcome, number, printed = finished.outcome, finished.crash, finished.printed or finished.gathered.text
+    outcome, number, result = finished.outcome, finished.crash, finished.gathered.result
+    printed = finished.printed or finished.gathered.text or (result.detail if result is not None else "")
     number = outcome.signal if number is None else number
     exited = f"exit code {outcome.exit_code}" if number is None else name_signal(number)
     how = (exited if outcome.reason is ExitReason.EXITED else "", outcome.detail)
