@@ -14,6 +14,8 @@ from blueflame.git.checkouts import keep_files, make_checkout, remove_checkout
 from blueflame.git.command import build_identity_environment, run_git
 from blueflame.git.repository import open_repository
 from blueflame.model.event import AttemptIntended, AttemptStarted, ChangesetBuilt, ChangesetsFormed, JournalEntry
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.try_commands import try_settings
 
 FILES = 50_000
 TASKS = 8
@@ -38,19 +40,24 @@ def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         root = _make_repository(Path(folder) / "large")
         alone = _measure_git(root)
-        entries = run_session(root, TASKS)
+        try_settings(open_project(root / "blueflame.yaml"), lambda _line, _check: None)  # as `blueflame init` does
+        opening = run_session(root, 1)  # one attempt, as a planner is
+        entries = run_session(root, TASKS, first=2)
         fresh, again = _measure_checkouts(root)  # last: ext4 creates files slowly for minutes after many were removed
-    starts, builds = list(_measure_starts(entries)), list(_measure_builds(entries))
-    later = starts[2:]  # the first ones have no checkout to take over: these are made ahead while a planner plans
+    first, starts, builds = (
+        next(_measure_starts(opening)),
+        list(_measure_starts(entries)),
+        list(_measure_builds(entries)),
+    )
     figures = (
         Figure(name="git clone --shared, alone", value=alone, unit="s"),
         Figure(name="a checkout, all files written", value=fresh, unit="s"),
         Figure(name="a checkout, files taken over", value=again, unit="s"),
         Figure(name="files taken over, of all files written", value=again / fresh, unit="x"),
-        Figure(name="an attempt starts, the first", value=starts[0], unit="s"),
-        Figure(name="the first, over git alone", value=starts[0] / alone, unit="x"),
+        Figure(name="an attempt starts, the first after init", value=first, unit="s", aim=MAX_START_SECONDS),
+        Figure(name="all files written, over git alone", value=fresh / alone, unit="x"),
         Figure(
-            name="an attempt starts, median of the later ones", value=median(later), unit="s", aim=MAX_START_SECONDS
+            name="an attempt starts, median of the later ones", value=median(starts), unit="s", aim=MAX_START_SECONDS
         ),
         Figure(name="a changeset is built, median", value=median(builds), unit="s", aim=MAX_BUILD_SECONDS),
     )

@@ -26,11 +26,14 @@ defaults:
 DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
 
 
-def run_session(root: Path, tasks: int, observers: Sequence[Observer] = ()) -> list[JournalEntry]:
-    """Let scripted agents write, commit and land a file for each task; `blueflame.yaml` is in `root`."""
-    given = root.with_name(f"{root.name} given")
+def run_session(root: Path, tasks: int, observers: Sequence[Observer] = (), *, first: int = 1) -> list[JournalEntry]:
+    """Let scripted agents write, commit and land a file for each task; `blueflame.yaml` is in `root`.
+
+    `first`: the number of the first task, another one for each session of a repository.
+    """
+    given = root.with_name(f"{root.name} given {first}")
     given.mkdir(parents=True)
-    plan = json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(1, tasks + 1)]})
+    plan = json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(first, first + tasks)]})
     for name, text in {"plan.json": plan, "script.yaml": SCRIPT, "decisions.yaml": DECISIONS}.items():
         (given / name).write_text(text, encoding="utf-8")
     project = open_project(root / "blueflame.yaml")
