@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,18 @@ pytestmark = needs_sandbox
 
 
 Boxed = Callable[..., Said]
+
+
+@pytest.fixture(autouse=True)
+def single_thread() -> Iterator[None]:
+    """Programs are started by a bare clone of a process with one thread. xdist has another one: if it asked for the
+    interpreter's lock at that moment, the clone would wait for it for ever. It asks after the interval, and is given
+    the lock before that when we wait for something, as we do here for requests that are made already."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(3600)
+    time.sleep(0.02)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture
