@@ -21,7 +21,7 @@ from time import perf_counter
 import psutil
 
 from benchmarks import Figure, Report
-from benchmarks.sessions import run_session
+from benchmarks.sessions import measure_first_agent, run_session
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.command import run_git
 from blueflame.git.landing import advance_branch
@@ -34,10 +34,11 @@ from blueflame.session.state import Session
 from blueflame.testing import create_throwaway_repository
 
 TASKS = 50
+COMMANDS = 3
 MANY_TASKS = 1000
 MAX_GROWTH = 1.2  # times, from the second tenth of a long session to the last
 MAX_LOOSE_REFS, MAX_PACKS = 500, 10  # files that git opens again and again
-SMALL = {"TASKS": 2, "MANY_TASKS": 3}
+SMALL = {"TASKS": 2, "MANY_TASKS": 3, "COMMANDS": 1}
 
 CONFIG = """\
 schema_version: 2
@@ -68,11 +69,13 @@ def run() -> Report:
     count_processes()
     with tempfile.TemporaryDirectory() as folder:
         one, many = (_measure_session(Path(folder) / f"session {tasks}", tasks) for tasks in (1, TASKS))
+        command = min(measure_first_agent(_make_repository(Path(folder) / f"command {n}")) for n in range(COMMANDS))
         alone = _measure_git_alone(Path(folder) / "alone")
         growth = tuple(_measure_growth(Path(folder) / "long"))
     more = TASKS - 1
     figures = (
         Figure(name="the first agent has started", value=one.first_agent, unit="s", aim=0.7),
+        Figure(name="the same, from the start of the command", value=command, unit="s"),
         Figure(name="processes, each further task", value=(many.processes - one.processes) / more, aim=25),
         Figure(name="processor time, each further task", value=(many.cpu - one.cpu) / more, unit="s", aim=0.4),
         Figure(name="time, each further task", value=(many.seconds - one.seconds) / more, unit="s"),

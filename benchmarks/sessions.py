@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from blueflame.cli.gates.answerers import DecisionsAnswerer
 from blueflame.documents.decisions import load_decisions
 from blueflame.documents.plans import read_plan
-from blueflame.model.event import JournalEntry
+from blueflame.model.event import AttemptStarted, JournalEntry
 from blueflame.orchestrator.lifecycle import execute_session, lock_project, open_session
 from blueflame.orchestrator.loop import Observer
 from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, open_journal
 from blueflame.orchestrator.wiring import build_context
 
 SCRIPT = """\
@@ -31,11 +37,7 @@ def run_session(root: Path, tasks: int, observers: Sequence[Observer] = (), *, f
 
     `first`: the number of the first task, another one for each session of a repository.
     """
-    given = root.with_name(f"{root.name} given {first}")
-    given.mkdir(parents=True)
-    plan = json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(first, first + tasks)]})
-    for name, text in {"plan.json": plan, "script.yaml": SCRIPT, "decisions.yaml": DECISIONS}.items():
-        (given / name).write_text(text, encoding="utf-8")
+    given = _write_given(root, tasks, first)
     project = open_project(root / "blueflame.yaml")
     with lock_project(project) as journal:
         session = open_session(project, journal, request="notes", tasks=read_plan(given / "plan.json"), scripted=True)
@@ -45,6 +47,31 @@ def run_session(root: Path, tasks: int, observers: Sequence[Observer] = (), *, f
         if session.outcome != "completed":
             raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
         return journal.read_events(session.id)
+
+
+def measure_first_agent(root: Path) -> float:
+    """Seconds from the start of `blueflame run` until its first agent has started, by the journal."""
+    given = _write_given(root, 1)
+    command, env = (sys.executable, "-m", "blueflame"), os.environ | {"HOME": str(given)}
+    files = {"--plan": "plan.json", "--script": "script.yaml", "--decisions-file": "decisions.yaml"}
+    options = chain.from_iterable((option, str(given / name)) for option, name in files.items())
+    subprocess.run([*command, "trust", "--yes"], cwd=root, env=env, check=True, capture_output=True)
+    began = time.time()
+    subprocess.run(
+        [*command, "run", "--task", "notes", "--quiet", *options], cwd=root, env=env, check=True, capture_output=True
+    )
+    with open_journal(open_project(root / "blueflame.yaml")) as journal:
+        entries = journal.read_events(find_session(journal, None))
+    return next(entry.at for entry in entries if isinstance(entry.event, AttemptStarted)) - began
+
+
+def _write_given(root: Path, tasks: int, first: int = 1) -> Path:
+    given = root.with_name(f"{root.name} given {first}")
+    given.mkdir(parents=True)
+    plan = json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(first, first + tasks)]})
+    for name, text in {"plan.json": plan, "script.yaml": SCRIPT, "decisions.yaml": DECISIONS}.items():
+        (given / name).write_text(text, encoding="utf-8")
+    return given
 
 
 def _build_task(name: str) -> dict[str, object]:
