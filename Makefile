@@ -23,7 +23,7 @@ quick: ARGS += --hypothesis-profile=quick
 quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests
 
 test:  ## everything CI runs, in the order that fails fastest; sets itself up
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs build $(COLLECTED)  # types alone has one core
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs $(COLLECTED)  # types alone has one core
 	@$(MAKE) --no-print-directory tests
 
 full: export ARGS += --hypothesis-profile=full
