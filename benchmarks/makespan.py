@@ -20,6 +20,7 @@ from blueflame.model.task import TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
 PLANS, SLOTS, VALIDATORS = 200, 4, 2
+SIZES = (20, 40, 80, 160)  # tasks
 SMALL = {"PLANS": 4}
 REVIEW = 0.15  # of the time that the work took
 
@@ -31,7 +32,7 @@ def run() -> Report:
         known = "estimates" if estimated else "no estimates"
         figures += _build_figures(f"flow, {known}", plans, simulate_flow, aim=1.05)
         if not estimated:
-            figures += _build_floor(plans)
+            figures += [*_build_floor(plans), *(_build_size(tasks) for tasks in SIZES)]
         figures += _build_figures(f"barrier, {known}", plans, simulate_barrier)
     about = f"{PLANS} random plans, {SLOTS} workers: time until all is worked on and validated, over the lower bound"
     return Report(name="makespan", about=about, figures=tuple(figures))
@@ -58,6 +59,12 @@ def _build_floor(plans: list[Sample]) -> tuple[Figure, ...]:
         Figure(name="flow, no estimates, free tasks: median", value=free, unit="x"),
         Figure(name="flow, no estimates: over free tasks", value=real / free, unit="x", aim=1.05),
     )
+
+
+def _build_size(tasks: int) -> Figure:
+    plans = [draw_plan(Random(seed), tasks, estimated=False) for seed in range(PLANS)]
+    ratio = median(simulate_flow(plan) / _compute_bound(plan) for plan in plans)
+    return Figure(name=f"flow, no estimates, {tasks} tasks: median", value=ratio, unit="x")
 
 
 def _compute_bound(plan: Sample) -> float:
