@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
-from blueflame.agents.programs import NpmPackage, NpmRuntime, check_model, join_prompt
+from blueflame.agents.programs import NpmPackage, NpmRuntime, build_hook_command, check_model, join_prompt
 from blueflame.agents.runtime import (
     MAX_DETAIL_CHARS,
     AgentBrief,
@@ -121,10 +121,8 @@ def _iter_settings(brief: AgentBrief) -> Iterator[tuple[str, str]]:
         }
         yield "model_provider", _quote_text(PROVIDER)
         yield f"model_providers.{PROVIDER}", _format_table(provider)
-    command = f"{shlex.quote(str(find_hook()))} quiet"
-    hook = _format_table(
-        {"type": _quote_text("command"), "command": _quote_text(command), "timeout": str(HOOK_TIMEOUT)}
-    )
+    command = _quote_text(build_hook_command("quiet"))
+    hook = _format_table({"type": _quote_text("command"), "command": command, "timeout": str(HOOK_TIMEOUT)})
     yield "hooks.PreToolUse", f"[{_format_table({'matcher': _quote_text('*'), 'hooks': f'[{hook}]'})}]"
     distrust = _format_table({"trust_level": _quote_text("untrusted")})
     yield "projects", _format_table({_quote_text(brief.worktree): distrust})

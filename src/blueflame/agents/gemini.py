@@ -7,14 +7,13 @@ what they do.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from blueflame.agents.hook import HOOK_TIMEOUT, PORT_VARIABLE, find_hook
-from blueflame.agents.programs import NpmPackage, NpmRuntime, check_model, join_prompt
+from blueflame.agents.programs import NpmPackage, NpmRuntime, build_hook_command, check_model, join_prompt
 from blueflame.agents.runtime import (
     MAX_DETAIL_CHARS,
     AgentBrief,
@@ -101,7 +100,7 @@ def _build_settings(brief: AgentBrief) -> dict[str, Any]:
     hook = {
         "type": "command",
         "name": "blueflame",
-        "command": shlex.quote(str(find_hook())),
+        "command": build_hook_command(),
         "timeout": HOOK_TIMEOUT * 1000,  # milliseconds here
     }
     return {

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from blueflame.agents import fence
+from blueflame.agents.hook import find_hook
 from blueflame.agents.runtime import AgentBrief
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import ProcessFailed, Refused
@@ -289,6 +290,16 @@ def build_gateway_variables(apis: Iterable[str], env: Mapping[str, str], values:
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda found: values[found[1]], text)
+
+
+def build_hook_command(*words: str) -> str:
+    """Build the shell command for programs that take the death of a hook for consent: one that is killed asks again."""
+    hook = shlex.join((str(find_hook()), *words))
+    return (
+        f"call=$(cat); for try in 1 2 3 4 5; do printf '%s\\n' \"$call\" | {hook}; code=$?; "
+        "case $code in 0 | 2) exit $code ;; esac; done; "
+        "echo 'blueflame: refused, because its hook was killed' >&2; exit 2"
+    )
 
 
 def join_prompt(parts: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 from blueflame.agents.acp import build_runtime
+from blueflame.agents.hook import find_hook
 from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
 from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
@@ -43,7 +44,9 @@ Play = Callable[..., Played]
 
 @pytest.fixture
 def play(repo: Path, tmp_path: Path) -> Play:
-    def playing(*steps: dict[str, Any], prompt: str = "Do it.", program: bool = False) -> Played:
+    def playing(
+        *steps: dict[str, Any], prompt: str = "Do it.", program: bool = False, hook: Path | None = None
+    ) -> Played:
         folder = tmp_path / "attempt-files"
         folder.mkdir()
         (folder / "steps.json").write_text(json.dumps(steps))
@@ -64,6 +67,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
             watch.prove()
             (folder / "home" / ".claude").mkdir(parents=True)  # settings left there by a setup command
             env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **launch.env, **watch.env}
+            env |= {"BLUEFLAME_HOOK": str(hook)} if hook else {}
             begin = None if program else fork_client(launch.argv[-1], env)
             done = watch.during(
                 lambda: subprocess.run(
@@ -136,6 +140,24 @@ def test_an_agent_that_asks_is_answered_by_the_hook(play: Play, repo: Path) -> N
     assert played.gathered.output == {"done": True}
     assert played.gathered.result is not None and played.gathered.result.failure == ""
     assert played.code == 0
+
+
+def test_a_hook_that_is_killed_is_asked_again(play: Play, repo: Path, tmp_path: Path) -> None:
+    """No one has decided; its question may have its line already."""
+    hook, good = tmp_path / "killed.sh", f"{repo}/src/a.py"
+    hook.write_text(
+        f"#!/bin/sh\n{find_hook()} || exit 2\ntest -e '{hook}.seen' || {{ : > '{hook}.seen'; kill -KILL $$; }}\n"
+    )
+    hook.chmod(0o755)
+
+    played = play(
+        {"ask": call("c1", "edit", title="Write", rawInput={"file_path": good})}, updated("c1", "completed"), hook=hook
+    )
+
+    assert played.answers == ["allow_once"]
+    assert [(act.target, act.denied) for act in played.gathered.calls] == [(good, False)]
+    assert len(played.audit.lines) == 3  # with the canary
+    assert (played.gaps, find_defied_refusals(played.gathered.calls, played.audit.lines)) == ((), ())
 
 
 def test_the_agent_is_offered_no_services_and_set_to_a_mode_that_asks(play: Play, repo: Path) -> None:

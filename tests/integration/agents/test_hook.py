@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from blueflame.agents.hook import find_hook
+from blueflame.agents.programs import build_hook_command
 from blueflame.model.policy import Decision
 from blueflame.watcher.http import ALLOWED, format_refusal
 
@@ -365,6 +366,32 @@ def test_a_signal_is_a_refusal(number: str) -> None:
         over.set()
 
     assert code == 2
+
+
+def test_where_a_shell_runs_it_a_kill_is_no_consent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex and Gemini CLI take any other end of a hook for consent."""
+
+    def run_command(port: int) -> Asked:
+        env = {"PATH": "/usr/bin:/bin", "BLUEFLAME_HOOK_PORT": str(port)}
+        words = ["sh", "-c", build_hook_command("quiet")]
+        done = subprocess.run(words, input=CALL, capture_output=True, check=False, env=env, timeout=30)
+        return Asked(done.returncode, done.stdout, done.stderr.decode())
+
+    with listening(answering(ALLOWED)) as port:
+        assert run_command(port) == (0, b"", "")
+    with listening(answering(DENIED)) as port:
+        assert run_command(port).err == ask(port).err
+    killed, asked_of = tmp_path / "hook's.sh", tmp_path / "asked"
+    killed.write_text(f'#!/bin/sh\n{HOOK} "$@"\ncode=$?\nmkdir {asked_of} 2> /dev/null && kill -KILL $$\nexit $code\n')
+    killed.chmod(0o755)
+    monkeypatch.setattr("blueflame.agents.programs.find_hook", lambda: killed)
+    with listening(answering(ALLOWED)) as port:
+        assert run_command(port).code == 0
+    assert asked_of.exists()
+    killed.write_text("#!/bin/sh\nkill -KILL $$\n")
+    asked = run_command(1)
+    assert (asked.code, asked.out) == (2, b"")
+    assert "blueflame: refused, because its hook was killed" in asked.err
 
 
 def test_it_starts_no_program(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from blueflame.agents import acp, codex, registry
-from blueflame.agents.hook import find_hook
-from blueflame.agents.programs import find_program
+from blueflame.agents.programs import build_hook_command, find_program
 from blueflame.agents.runtime import AgentLaunch
 from blueflame.agents.structured_output import build_strict_schema, parse_object
 from blueflame.model.errors import Refused
@@ -46,7 +45,7 @@ def test_codex_has_everything_that_governs_it_in_its_arguments(program: Path, tm
     settings = settings_of(launch)
 
     hook = settings["hooks"]["PreToolUse"][0]
-    assert (hook["matcher"], hook["hooks"][0]["command"]) == ("*", f"{find_hook()} quiet")
+    assert (hook["matcher"], hook["hooks"][0]["command"]) == ("*", build_hook_command("quiet"))
     assert settings["projects"] == {'/somewhere/my "repo".x': {"trust_level": "untrusted"}}
     provider = settings["model_providers"][settings["model_provider"]]
     assert (provider["base_url"], launch.env[provider["env_key"]]) == (f"{GATEWAY}/openai", "bf-token")
@@ -100,7 +99,7 @@ def test_gemini_gets_its_hook_and_its_tools_in_settings_of_its_own(program: Path
     settings = json.loads((tmp_path / "gemini-settings.json").read_text())
     assert tmp_path / "gemini-settings.json" in launch.needs
     assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"] == 5000  # milliseconds
-    assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == str(find_hook())
+    assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == build_hook_command()
     assert settings["tools"]["core"] == ["list_directory", "read_file", "run_shell_command"]
     assert launch.env["GOOGLE_GEMINI_BASE_URL"] == f"{GATEWAY}/gemini"
     assert launch.env["GEMINI_API_KEY"] == "bf-token"

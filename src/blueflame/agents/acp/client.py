@@ -45,6 +45,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024  # bytes of one message
 ASKING_MODES = ("default", "build", "ask", "manual")
 LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
 END_STATUSES = ("completed", "failed")
+MAX_QUESTIONS = 5  # to a hook that is killed each time
 SETTLE_TURNS = 100  # of the event loop, for messages that were read before the end of the turn
 CLAUDE_BRIDGE_OPTIONS = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
 """For Claude's bridge, ignored by others: else a repository's settings could allow calls without asking."""
@@ -65,6 +66,7 @@ class TrackedCall:
 
     known: AcpCall = field(default_factory=AcpCall)
     asked: list[HookQuestion] = field(default_factory=list)
+    questions: int = 0  # with those that got no answer
     reported: bool = False
 
 
@@ -183,23 +185,32 @@ class AcpClient:
         call = self._calls[name]
         if any(asked.use == use and asked.allowed for asked in call.asked):
             return True
-        own = f"{name}#{len(call.asked)}" if call.asked else name
+        for _ in range(MAX_QUESTIONS):
+            own = f"{name}#{call.questions}" if call.questions else name
+            call.questions += 1
+            code, why = await self._run_hook(own, use)
+            if code >= 0:  # else it was killed, and no one has decided
+                break
+        allowed = code == 0
+        call.asked.append(HookQuestion(use, own, allowed))
+        if not allowed:
+            _write_line(type="error", text=f"refused: {why.decode('utf-8', 'replace').strip()[:1000]}")
+        return allowed
+
+    async def _run_hook(self, name: str, use: ToolUse) -> tuple[int, bytes]:
+        """Return its exit code, or the negative number of the signal that ended it, and its reason."""
         question = {
             "hook_event_name": "PreToolUse",
             "tool_name": use.tool,
             "tool_input": dict(use.input),
             "cwd": use.folder or self._cwd,
-            "tool_use_id": own,
+            "tool_use_id": name,
         }
         hook = await asyncio.create_subprocess_exec(
             self._hook, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
         _, why = await hook.communicate(json.dumps(question).encode())
-        allowed = hook.returncode == 0
-        call.asked.append(HookQuestion(use, own, allowed))
-        if not allowed:
-            _write_line(type="error", text=f"refused: {why.decode('utf-8', 'replace').strip()[:1000]}")
-        return allowed
+        return await hook.wait(), why
 
     async def _finish_call(self, name: str, call: TrackedCall, *, done: bool) -> None:
         """Print what was done. Ask the hook now about uses that the agent did not ask about."""
