@@ -163,7 +163,7 @@ class AttemptOutcome:
     waited: float = 0.0  # seconds, for a person's answer or for its model
     cause: str = ""
     """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
-    account login, credit, model, unsupported."""
+    account login, credit, model, unsupported. Or unwatched, when calls were not judged and it is lost for that."""
     context_tokens: int = 0  # of its conversation; 0 if that cannot be continued
     hand_off: HandOff | None = None  # to the next stage; None for plans and merges, and in earlier journals
 

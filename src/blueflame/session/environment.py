@@ -24,6 +24,7 @@ FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 600.0
 ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
 READ_LOCKS = "reading of people's locks"  # an act of the loop itself; what they hold is unknown while it fails
 RESUMED, KILLED = "the resume", "a kill"  # what asked for a try
+UNWATCHED_CAUSE = "unwatched"  # of an attempt that is lost, since calls of it were not judged
 MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them it waits
 
 CAUSES = (
@@ -244,10 +245,20 @@ def may_blame_setup(session: Session, attempt: Attempt) -> bool:
     later_stage = record is not None and record.start is not None
     if not (attempt.built_on or attempt.continues or later_stage or attempt.duty is Duty.MERGE):
         return False
+    last = _find_last_outcome(session, attempt)
+    return last is not None and last.ending is Ending.ENVIRONMENT and classify_problem(last.notes) == "setup"
+
+
+def may_blame_watch(session: Session, attempt: Attempt) -> bool:
+    """Whether calls that were not judged may be the agent's doing: not the first time, for its hook may be killed."""
+    last = _find_last_outcome(session, attempt)
+    return last is not None and last.cause == UNWATCHED_CAUSE
+
+
+def _find_last_outcome(session: Session, attempt: Attempt) -> AttemptOutcome | None:
     act = name_attempt_act(attempt)
     earlier = (each for each in reversed(session.attempts.values()) if name_attempt_act(each.attempt) == act)
-    last = next((each.ended for each in earlier if each.ended), None)
-    return last is not None and last.ending is Ending.ENVIRONMENT and classify_problem(last.notes) == "setup"
+    return next((each.ended for each in earlier if each.ended), None)
 
 
 def has_failed_meanwhile(session: Session, attempt: Attempt) -> bool:

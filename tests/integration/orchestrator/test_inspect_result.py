@@ -18,6 +18,7 @@ from blueflame.orchestrator.attempts.inspect_result import (
     describe_ending,
     find_audit_gaps,
     judge_unreadable,
+    may_hook_be_killed,
     read_leftovers,
     was_nothing_done_unwatched,
 )
@@ -103,7 +104,10 @@ def test_calls_that_a_hook_refused_without_asking_are_not_done_unwatched(
     )
     (tmp_path / "audit.jsonl").touch()
     paths = SimpleNamespace(audit=lambda _agent: tmp_path / "audit.jsonl")
-    context = cast("SessionContext", SimpleNamespace(paths=paths))
+    context = cast("SessionContext", SimpleNamespace(paths=paths, settings=SimpleNamespace(runtimes={})))
 
     assert find_audit_gaps(context, finished) == ("Write 'src/1.txt' was never asked for",)
     assert was_nothing_done_unwatched(context, finished) is nothing
+    for runtime, may_be in (("codex", True), ("scripted", False)):
+        of_runtime = replace(finished, attempt=replace(attempt, runtime=runtime))
+        assert may_hook_be_killed(context, of_runtime) is may_be

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.attempt import WORKER, AttemptOutcome, Ending
 from blueflame.model.event import (
     AttemptCancelled,
+    AttemptEnded,
     AttemptIntended,
     AttemptStarted,
     EnvironmentFailed,
@@ -27,10 +28,12 @@ from blueflame.model.task import Cause, TaskState
 from blueflame.session.consequences import consequences_of
 from blueflame.session.environment import (
     ASK_AFTER,
+    UNWATCHED_CAUSE,
     classify_problem,
     describe_problem,
     has_failed_meanwhile,
     is_last_try,
+    may_blame_watch,
     report_problem,
     was_limited_meanwhile,
 )
@@ -336,3 +339,13 @@ def test_a_cause_is_found_in_the_words_of_the_error(reason: str, cause: str) -> 
 def test_a_problem_is_described_in_one_line() -> None:
     problem = EnvironmentFailed(act="landing of cs-001", cause="lock", reason="", times=3)
     assert describe_problem(problem) == "landing of cs-001: a lock of git is held (3 times in a row)"
+
+
+def test_calls_that_were_not_judged_are_blamed_the_second_time() -> None:
+    """A hook that is killed and one that its agent ends look the same."""
+    name = f"{ID}.task-001.worker.1"
+    assert not may_blame_watch(Story().working().session, Story().working().session.attempts[name].attempt)
+    for cause in ("", UNWATCHED_CAUSE):
+        ended = AttemptOutcome(ending=Ending.LOST, cause=cause)
+        session = Story().working().tell(AttemptEnded(attempt=name, ended=ended)).session
+        assert may_blame_watch(session, session.attempts[name].attempt) is bool(cause)

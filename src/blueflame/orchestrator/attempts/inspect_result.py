@@ -37,12 +37,14 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
+from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.commit_rules import build_subject_rule, find_author
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.environment import classify_problem
+from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
@@ -219,6 +221,14 @@ def find_audit_gaps(
 def was_nothing_done_unwatched(context: SessionContext, finished: FinishedAttempt) -> bool:
     """Whether every call that the watcher does not know was refused: its hook could not ask."""
     return not find_audit_gaps(context, finished, [call for call in finished.gathered.calls if not call.denied])
+
+
+def may_hook_be_killed(context: SessionContext, finished: FinishedAttempt) -> bool:
+    """Whether only calls are missing in the log, of a program that asks about each by itself, but takes the death of
+    its hook for consent."""
+    kind = find_runtime_kind(context.settings, finished.attempt.runtime)
+    asks = find_enforcement(kind, "tools") is Enforcement.ENFORCED
+    return asks and finished.outcome.reason is ExitReason.EXITED and not find_audit_gaps(context, finished, ())
 
 
 def find_defied(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:

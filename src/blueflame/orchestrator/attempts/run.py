@@ -42,7 +42,11 @@ from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.check_commit import install_dependencies, is_setup_green
 from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, wait_for_spare
 from blueflame.orchestrator.attempts.curator import read_curator
-from blueflame.orchestrator.attempts.inspect_result import save_fingerprint, was_nothing_done_unwatched
+from blueflame.orchestrator.attempts.inspect_result import (
+    may_hook_be_killed,
+    save_fingerprint,
+    was_nothing_done_unwatched,
+)
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
 from blueflame.orchestrator.attempts.lessons import give_lessons
@@ -65,7 +69,14 @@ from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.clarifications import count_questions_left, parse_question
 from blueflame.session.effects import AttendAttempt, CancelAttempt
-from blueflame.session.environment import has_failed_meanwhile, is_last_try, may_blame_setup, was_limited_meanwhile
+from blueflame.session.environment import (
+    UNWATCHED_CAUSE,
+    has_failed_meanwhile,
+    is_last_try,
+    may_blame_setup,
+    may_blame_watch,
+    was_limited_meanwhile,
+)
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
@@ -304,7 +315,8 @@ async def _collect_result(
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
         if ended.ending is Ending.UNWATCHED:
-            ended = replace(ended, tip=None, commits=0)  # no one may build on what was not watched
+            # no one may build on what was not watched
+            ended = replace(ended, tip=None, commits=0, unfinished=None, cause=UNWATCHED_CAUSE)
         ended, more = replace(ended, ending=Ending.LOST, notes=why, violations=()), []  # what followed from it is gone
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
@@ -360,6 +372,8 @@ def _find_interference(
         return "Blue Flame was removed or installed again while it ran, so its calls could not be watched"
     if ending is Ending.UNWATCHED and was_nothing_done_unwatched(context, finished):
         return "its hook could not ask whether its calls are allowed, and refused them"
+    if ending is Ending.UNWATCHED and may_hook_be_killed(context, finished) and not may_blame_watch(session, attempt):
+        return f"its hook may have been killed: {ended.notes}"
     refused = finished.outcome.refused_forks
     if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
         return f"{refused} processes could not be started while it ran: {LIMIT_REACHED}"
