@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from blueflame.agents import fence
 from blueflame.agents.hook import find_hook
-from blueflame.agents.runtime import AgentBrief
+from blueflame.agents.runtime import MAX_DETAIL_CHARS, AgentBrief
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.runtime_support import CLAUDE_MODELS
@@ -137,7 +137,7 @@ class NpmRuntime(CommandRuntime):
 
     def describe_missing(self) -> str:
         what = f"the program {self.command!r}" if self.package.native else f"the program {self.command!r}, or its node,"
-        return f"{what} was not found; {self.package.build_install_hint()}"
+        return f"{what} was not found, or cannot be run; {self.package.build_install_hint()}"
 
     def iter_problems(self) -> Iterator[str]:
         program = self.find_program()
@@ -237,7 +237,7 @@ def check_version(program: Program, package: NpmPackage) -> Iterator[str]:
     try:
         found = VERSION_PATTERN.search(run_with_flag(program, "--version"))
     except (ProcessFailed, OSError) as e:
-        yield f"{program.path} cannot be used: {e}"
+        yield f"{program.path} cannot be used: {e}; {package.build_install_hint()}"
         return
     if not found:
         yield f"{program.path} is not {package.program}: it does not print its version"
@@ -259,7 +259,11 @@ def _run_cached(argv: tuple[str, ...], flag: str, env: tuple[tuple[str, str], ..
     """Run it in an empty home: it must leave nothing behind and find no settings."""
     with tempfile.TemporaryDirectory(prefix="blueflame-") as home:
         variables = clean_environment(os.environ) | {"HOME": home} | dict(env)
-        return run(*argv, flag, cwd=Path(home), env=variables, timeout=PROBE_TIMEOUT).out
+        done = run(*argv, flag, cwd=Path(home), env=variables, timeout=PROBE_TIMEOUT)
+    if done.code:
+        words = " ".join(done.err.split())[-MAX_DETAIL_CHARS:]
+        raise ProcessFailed(f"it fails with exit code {done.code}" + (f": {words}" if words else ""))
+    return done.out
 
 
 def parse_version(version: str) -> tuple[int, ...]:

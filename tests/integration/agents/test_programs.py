@@ -43,6 +43,17 @@ def test_a_program_outside_of_the_repository_is_tried(repo: Path, tmp_path: Path
     assert canary.exists()
 
 
+def test_a_program_that_fails_is_shown_with_its_exit_code_and_its_words(repo: Path, tmp_path: Path) -> None:
+    program = plant(tmp_path / "tools" / "agent", tmp_path / "канарейка")
+    runtime = build_runtime("codex", {"command": f"'{program}'", "name": "codex", "repo": str(repo)}, repo)
+    program.write_text("#!/bin/sh\necho 'needs GLIBC_2.99' >&2\nexit 139\n")
+    (problem,) = runtime.find_problems()
+    assert "agent cannot be used: it fails with exit code 139: needs GLIBC_2.99; install it with" in problem
+    program.chmod(0o644)
+    (problem,) = runtime.find_problems()
+    assert "was not found, or cannot be run; install it with" in problem
+
+
 def test_a_relative_folder_on_the_path_is_not_searched(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
