@@ -379,6 +379,7 @@ def find_wait_reason(session: Session, task: str, now: float, locked: PersonLock
         return "waits for an answer to its question"
     reason = "" if session.ended else session.queue.explain_waiting(task)
     if reason == WAITS_FOR_SLOT:
+        reason = "waits for its model" if session.is_parked(task) else reason
         reason = _find_lock_of_person(session.tasks[task].task.file_locks or (".",), locked) or reason
     if task in session.to_check and not session.ended and session.is_stage_open(session.tasks[task].stage):
         reason = "waits for its checks"

@@ -6,7 +6,15 @@ import pytest
 
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused, UsageError
-from blueflame.model.event import AttemptEnded, CycleEnded, MessageDelivered, MessageSent, PlanProposed, WaveStarted
+from blueflame.model.event import (
+    AttemptEnded,
+    CycleEnded,
+    MessageDelivered,
+    MessageSent,
+    PlanProposed,
+    RuntimeParked,
+    WaveStarted,
+)
 from blueflame.session.state import Session
 from blueflame.views.items import CommitRange, Item, build_item_json, build_item_view, find_item, find_item_diff
 from blueflame.views.parts import DetailsView, NamedValue
@@ -143,6 +151,13 @@ def test_a_task_that_is_done_waits_for_its_checks() -> None:
     assert find_wait_reason(story.session, "task-001", 0.0) == ""
     story.tell(WaveStarted(cycle=1, stage="validate"))
     assert find_wait_reason(story.session, "task-001", 0.0) == "waits for its checks"
+
+
+def test_a_task_whose_runtime_is_parked_waits_for_its_model() -> None:
+    story = Story().approved()
+    assert find_wait_reason(story.session, "task-001", 0.0) == "waits for a slot"
+    story.tell(RuntimeParked(runtime="scripted", kind="outage", reason="500: overloaded"))
+    assert find_wait_reason(story.session, "task-001", 0.0) == "waits for its model"
 
 
 def test_between_two_cycles_a_task_waits_for_the_next() -> None:
