@@ -108,8 +108,8 @@ def _judge_process(facts: AttemptFacts) -> Ending:
         return ENDING_BY_REASON[facts.reason]
     if facts.crashed:
         return Ending.ENVIRONMENT
-    if facts.unwatched:
-        return Ending.UNWATCHED
+    if facts.unwatched:  # what was printed before the first question is no agent's
+        return Ending.UNWATCHED if facts.asked else Ending.ENVIRONMENT
     if facts.signal is not None:
         return Ending.CRASHED
     if facts.failure:

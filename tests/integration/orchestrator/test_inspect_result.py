@@ -60,6 +60,21 @@ def test_a_program_that_asked_nothing_is_shown_with_the_reason_that_its_client_r
     assert "(exit code 1): Claude Code process exited with code 1; run the program by hand" in describe_ending(finished)
 
 
+def test_output_of_a_program_that_asked_nothing_is_shown_also_if_it_cannot_be_read() -> None:
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=0)
+    for gathered, words in (
+        (AgentOutput(), "(exit code 0), and printed nothing; run"),
+        (
+            AgentOutput(problems=("a line of its output is not JSON: 'hello'",)),
+            ": a line of its output is not JSON: 'h",
+        ),
+        (AgentOutput(unread_bytes=1 << 25), ": a line that is too long to be read; run"),
+    ):
+        finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=gathered, asked=False)
+        assert words in describe_ending(finished)
+
+
 def test_an_attempt_of_an_earlier_version_is_judged_by_the_walls_that_it_was_started_with(tmp_path: Path) -> None:
     """Its launch file has a sandbox and no survey: that no survey was made is not its fault."""
     attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt

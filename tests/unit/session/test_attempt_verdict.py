@@ -99,5 +99,6 @@ def test_a_program_that_ended_before_it_asked_its_model_could_not_be_started() -
     for facts in ({}, {"exit_code": 127}, crashed, {"failure": "error"}, {"reason": "timeout"}, {"reason": "silent"}):
         assert worker(asked=False, **facts) is Ending.ENVIRONMENT
     assert worker(asked=False, commits=1) is Ending.PASSED
+    assert worker(asked=False, commits=1, unwatched=1) is Ending.ENVIRONMENT
     assert worker(asked=False, failure="account") is Ending.ACCOUNT
     assert worker(asked=False, reason="cancelled") is Ending.CANCELLED

@@ -380,13 +380,19 @@ def name_signal(number: int) -> str:
 
 
 def describe_broken_program(finished: FinishedAttempt, what: str) -> str:
-    outcome, number, result = finished.outcome, finished.crash, finished.gathered.result
-    printed = finished.printed or finished.gathered.text or (result.detail if result is not None else "")
+    outcome, number, printed = finished.outcome, finished.crash, _find_last_output(finished)
     number = outcome.signal if number is None else number
     exited = f"exit code {outcome.exit_code}" if number is None else name_signal(number)
     how = (exited if outcome.reason is ExitReason.EXITED else "", outcome.detail)
     words = f": {clean_line(printed)}" if printed.strip() else ", and printed nothing"
     return f"its program {what} ({'; '.join(filter(None, how))}){words}; {REPAIR_PROGRAM}"
+
+
+def _find_last_output(finished: FinishedAttempt) -> str:
+    gathered = finished.gathered
+    reported = gathered.result.detail if gathered.result is not None else ""
+    unread = "a line that is too long to be read" if gathered.is_incomplete else ""
+    return finished.printed or gathered.text or reported or next(iter(gathered.problems), unread)
 
 
 def _read_last_words(finished: FinishedAttempt) -> str:
