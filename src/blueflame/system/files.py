@@ -10,7 +10,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, Any
 
 from blueflame.model.errors import WorldError
 from blueflame.system.fd import sync_path
@@ -151,6 +152,17 @@ def explain_file_errors(doing: str, path: Path) -> Iterator[None]:
         yield
     except OSError as e:
         raise build_file_error(doing, path, e) from e
+
+
+def open_temporary_file() -> IO[bytes]:
+    """Open a file without a name. Its folder may be deleted while we run: the error names it, and stays one of the
+    system, for no agent can cause it."""
+    folder = gettempdir()
+    try:
+        return TemporaryFile(dir=folder)
+    except OSError as e:
+        words = f"cannot write temporary files in {folder}: {e.strerror}; repair it, or set TMPDIR to another folder"
+        raise OSError(e.errno, words) from e
 
 
 def build_file_error(doing: str, path: Path, error: OSError) -> WorldError:

@@ -10,7 +10,6 @@ import os
 import select
 import shlex
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from blueflame.model.errors import ProcessFailed
+from blueflame.system.files import open_temporary_file
 from blueflame.system.process import kill_group, limit_memory, start_process
 from blueflame.system.process_identity import is_stopped
 
@@ -33,7 +33,7 @@ class PipedProcess:
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], max_memory: int | None = None
     ) -> None:
         self._argv, self._cwd = argv, cwd
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
+        self._errors: IO[bytes] = open_temporary_file()  # closed in `close`
         try:
             self._child = start_process(
                 argv, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors

@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +25,7 @@ from typing import IO, NamedTuple, ParamSpec
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.environment import remove_model_keys
+from blueflame.system.files import open_temporary_file
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -98,8 +98,8 @@ def run_capped(
 ) -> ProcessResultBytes:
     """Read at most `max_bytes` of output, then stop the program. `max_memory` limits what it allocates."""
     with (
-        tempfile.TemporaryFile() as source,
-        tempfile.TemporaryFile() as err,
+        open_temporary_file() as source,
+        open_temporary_file() as err,
     ):
         source.write(stdin)
         source.seek(0)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system import process_identity as liveness
+from blueflame.system.piped_process import PipedProcess
 from blueflame.system.proc import read_boot_id
 from blueflame.system.process import (
     ProcessResultBytes,
@@ -270,3 +271,12 @@ def test_waiting_ends_when_the_process_does(pidfd: bool, monkeypatch: pytest.Mon
 
 def test_waiting_for_one_whose_pid_is_anothers_ends_at_once() -> None:
     asyncio.run(asyncio.wait_for(wait_until_gone(os.getpid(), 1.0), 20))
+
+
+def test_a_folder_for_temporary_files_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    words = r"cannot write temporary files in \S+/gone: No such file"
+    with pytest.raises(OSError, match=words):
+        run_capped("true", cwd=tmp_path, max_bytes=9)
+    with pytest.raises(OSError, match=words):
+        PipedProcess(["true"], cwd=tmp_path, env={})
