@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from blueflame.dispatch.admission import admit_request
 from blueflame.dispatch.queue import choose_starts
-from blueflame.dispatch.state import BEGUN, RequestRecord
+from blueflame.dispatch.state import BEGUN, RequestRecord, fold_request
 from blueflame.house.answers import Answers
 from blueflame.house.core import HouseCore, RequestIds, is_kept_id
 from blueflame.house.processes import remove_request_files, start_session, write_request_files
@@ -249,7 +249,7 @@ class HouseLoop:
         if repository.unfinished and not self._is_abandoned(repository):
             self._hold(
                 repository.name,
-                f"{repository.unfinished} is unfinished there and was not started by the house: continue it with "
+                f"{repository.unfinished} is unfinished there and this house has no request for it: continue it with "
                 f"'blueflame resume', or abandon it with 'blueflame run --fresh'",
                 seconds=0.0,
             )
@@ -259,9 +259,12 @@ class HouseLoop:
         return False
 
     def _is_abandoned(self, repository: WatchedRepository) -> bool:
-        """Whether the unfinished session is that of a request that was cancelled; the next one replaces it."""
-        owner = repository.watch(repository.unfinished).request_id
-        return bool(owner) and owner not in self.core.state.requests
+        """Whether the unfinished session is that of a request that was cancelled; the next one replaces it.
+
+        Not if this house has no record of the request: its journal was lost, or another house started the session.
+        """
+        owner = fold_request(self.core.journal.read_stream(repository.watch(repository.unfinished).request_id))
+        return owner is not None and owner.state is RequestState.CANCELLED
 
     async def _start(self, repository: WatchedRepository, record: RequestRecord, *, again: bool = False) -> None:
         """Start the process that opens or continues its session; what stands against it holds the repository.

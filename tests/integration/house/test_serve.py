@@ -29,6 +29,8 @@ from blueflame.model.house.event import (
     HouseStarted,
     HouseStopped,
     RepositoryHeld,
+    RequestCancelled,
+    RequestEnded,
     RequestQueued,
     RequestReceived,
     RequestRefused,
@@ -46,6 +48,10 @@ from support.disks import fill, mounted
 from support.houses import OPENED, OWNER, HouseStage, make_house, make_served_repository
 from support.repositories import run_git
 
+ASKED = IncomingRequest(source="test", key="1", sender=OWNER, at=0.0, text="Add a note", repository="shop")
+QUEUED = (RequestReceived(request=ASKED, repository="shop"), RequestQueued())
+RUNNING = (*QUEUED, StartIntended(), SessionFound(session="ses-1"))
+ENDED, CANCELLED = (*RUNNING, RequestEnded(outcome="completed")), (*RUNNING, RequestCancelled(by="alice"))
 BOB = Sender(name="bob", trust=Trust.MEMBER, address="telegram:7")
 
 
@@ -250,6 +256,26 @@ def test_a_house_that_is_killed_while_it_resumes_a_session_does_not_give_it_up(t
             loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
             asyncio.run(loop.step())
         assert loop.core.state.requests["req-1"].state is RequestState.RUNNING
+
+
+@pytest.mark.parametrize("known", [(), ENDED, CANCELLED])
+def test_only_the_session_of_a_request_that_was_cancelled_is_replaced(
+    tmp_path: Path, known: tuple[HouseEvent, ...]
+) -> None:
+    """Not one of which this house has no record: its journal was lost, or another house started it."""
+    config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
+    with Journal.open(StatePaths(tmp_path / "shop").journal) as sessions:
+        sessions.append("ses-1", 0, [OPENED], 1.0)
+    config.write_text("{")  # no process is started
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in known], 0.0)
+        journal.append([("req-2", event) for event in QUEUED], 1.0)
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        asyncio.run(loop.step())
+        assert ("ses-1 is unfinished there" in loop.holds["shop"].reason) == (known != CANCELLED)
 
 
 async def _take_turns(number: int) -> None:
