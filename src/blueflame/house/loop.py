@@ -124,8 +124,9 @@ class HouseLoop:
             why = f"{record.repository} was removed from house.yaml"
             if record.cancelled_by:
                 self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
-            elif record.state in (RequestState.ASKED, RequestState.QUEUED):
-                reason = f"{why}: add it there and send the request again"
+            elif record.state in (RequestState.ASKED, RequestState.QUEUED, RequestState.STARTING):
+                begun = "unless it has a session there, " if record.state is RequestState.STARTING else ""
+                reason = f"{why}: {begun}add it there and send the request again"
                 self.core.record(record.id, RequestRefused(why=Refusal.UNKNOWN_REPOSITORY, reason=reason))
             elif record.state is RequestState.RUNNING:
                 reason = f"{why}: its session is continued there, without the house"

@@ -34,6 +34,7 @@ CANCELLED = CancelRequested(by="alice")
     ("repository", "events", "state"),
     [
         ("removed", QUEUED, RequestState.REFUSED),
+        ("removed", (*QUEUED, StartIntended()), RequestState.REFUSED),
         ("removed", RUNNING, RequestState.STOPPED),
         ("removed", (*RUNNING, CANCELLED), RequestState.CANCELLED),
         ("removed", (*QUEUED, StartIntended(), CANCELLED), RequestState.CANCELLED),
