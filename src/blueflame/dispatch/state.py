@@ -64,7 +64,7 @@ class RequestRecord:
     session: str = ""
     starts: int = 0  # processes in a row that gave no session, or did not end it
     problem: str = ""  # why it cannot start or is stopped
-    resumed_at: float = 0.0  # when a person last ordered that its stopped session goes on
+    resumed_after: int = 0  # the last event of its session when a person ordered that it goes on
     cancelled_by: str = ""
     outcome: str = ""  # of its session, at the end
     usd: float = 0.0
@@ -137,10 +137,10 @@ def _note(record: RequestRecord, entry: HouseEntry) -> RequestRecord:
             return replace(record, gate=gate, gate_opened_at=entry.at)
         case GateAnswered() | GateWithdrawn() | RequestQueued():
             return replace(record, gate=None, gate_opened_at=0.0)
-        case StartIntended():
+        case StartIntended(after=after):
             in_a_row = entry.at - record.changed_at < LASTING_SECONDS
-            resumed_at = entry.at if record.state is _S.STOPPED else record.resumed_at
-            return replace(record, starts=record.starts + 1 if in_a_row else 1, resumed_at=resumed_at)
+            starts = record.starts + 1 if in_a_row else 1
+            return replace(record, starts=starts, resumed_after=max(after, record.resumed_after))
         case StartFailed(reason=reason) | SessionStopped(reason=reason):
             return replace(record, problem=reason)
         case SessionFound(session=session):

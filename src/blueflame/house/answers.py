@@ -228,7 +228,9 @@ class Answers:
             self._settle_command(waiting, command, problem=problem)
         else:
             record = found[0]
-            intended = StartIntended(resumes=record.session)
+            repository = self.core.repositories.get(record.repository)
+            after = repository.watch(record.session).seq if repository is not None else 0
+            intended = StartIntended(resumes=record.session, after=after)
             reply = f"{record.session} goes on"
             self._settle_command(waiting, command, reply=reply, stream=record.id, also=(intended,))
 

@@ -209,7 +209,7 @@ class HouseLoop:
         """Its process is gone and its session has not ended: continue it, unless a person stopped it."""
         watch = repository.watch(record.session)
         command, repository.command = repository.command, None
-        if watch.is_stopped_by_person and watch.last_at > record.resumed_at:
+        if watch.is_stopped_by_person and watch.seq > record.resumed_after:
             self.core.record(record.id, SessionStopped(reason=watch.reason))
         elif command is not None and command.process.code in HINDERED:
             self._hold(repository.name, command.describe_failure())

@@ -95,19 +95,20 @@ def test_a_member_may_cancel_what_they_asked_for_and_nothing_else(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("order", "reply", "state"),
+    ("order", "stopped_at", "reply", "state"),
     [
-        (None, "", RequestState.STOPPED),
-        ("shop", "ses-1 goes on", RequestState.RUNNING),
-        ("blog", "no session is stopped in blog: nothing to resume", RequestState.STOPPED),
+        (None, 2.0, "", RequestState.STOPPED),
+        ("shop", 2.0, "ses-1 goes on", RequestState.RUNNING),
+        ("shop", 9e9, "ses-1 goes on", RequestState.RUNNING),  # the clock was set back since
+        ("blog", 2.0, "no session is stopped in blog: nothing to resume", RequestState.STOPPED),
     ],
 )
 def test_a_session_that_a_person_stopped_is_resumed_on_order_only(
-    tmp_path: Path, order: str | None, reply: str, state: RequestState
+    tmp_path: Path, order: str | None, stopped_at: float, reply: str, state: RequestState
 ) -> None:
     config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
     with Journal.open(open_project(config).state.journal) as journal:
-        journal.append("ses-1", 0, [OPENED, OrchestratorStopped(reason="stopped by anna")], 2.0)
+        journal.append("ses-1", 0, [OPENED, OrchestratorStopped(reason="stopped by anna")], stopped_at)
     config.write_text("{")  # no process is started
     stage = HouseStage(tmp_path, ("shop",))
     stage.write()

@@ -63,6 +63,7 @@ class StartIntended:
     """Recorded before a process is started. The session opens at most once for each request."""
 
     resumes: str = ""  # the session that is continued; empty: a new one
+    after: int = 0  # on a person's order: the number of the last event of the session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
