@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,6 +62,13 @@ def hold_house(paths: HousePaths) -> Iterator[None]:
         raise Refused(f"the house {paths.root} is served already (pid {pid}): see 'blueflame status --house'") from held
 
 
+@contextmanager
+def hold_vanished_lock(paths: HousePaths) -> Iterator[None]:
+    """Hold the lock again if its file was deleted: the one that we hold is seen by no other process any more."""
+    with nullcontext() if flock.read_lock_holder(paths.lock) is not None else hold_house(paths):
+        yield
+
+
 async def serve_house(options: ServeOptions, build_faces: Callable[[HouseCore], Sequence[HouseFace]]) -> None:
     """Serve until SIGTERM or SIGINT. Sessions go on without the house, unless they are to be stopped.
 
@@ -72,7 +79,7 @@ async def serve_house(options: ServeOptions, build_faces: Callable[[HouseCore], 
     stopped, seconds, known = _watch_signals(), FIRST_RESTART_SECONDS, ""
     while not stopped.done():
         try:
-            with HouseJournal.open(options.paths.journal) as journal:
+            with hold_vanished_lock(options.paths), HouseJournal.open(options.paths.journal) as journal:
                 await _serve(options, journal, build_faces, stopped)
         except (BlueFlameError, OSError, ExceptionGroup) as error:
             cause = find_first_error(error) if isinstance(error, ExceptionGroup) else error

@@ -170,6 +170,7 @@ def test_a_house_that_is_stopped_just_as_it_is_woken_ends(tmp_path: Path, turns:
 @pytest.mark.parametrize("fault", ["full disk", "deleted folder"])
 def test_the_house_stands_still_and_continues_after_a(tmp_path: Path, fault: str) -> None:
     said: list[str] = []
+    holders: list[str | None] = []  # of the lock, when it has continued
 
     def fix(text: str) -> None:
         said.append(text)
@@ -180,6 +181,7 @@ def test_the_house_stands_still_and_continues_after_a(tmp_path: Path, fault: str
 
         async def run(self, desk: HouseDesk) -> None:
             if len(said) > 1:
+                holders.append(read_lock_holder(stage.paths.lock))
                 os.kill(os.getpid(), signal.SIGTERM)
             elif fault == "full disk":
                 fill(stage.paths.root / "filler")
@@ -201,6 +203,7 @@ def test_the_house_stands_still_and_continues_after_a(tmp_path: Path, fault: str
         "serving no repository",
     ]
     assert kinds[0] == kinds[1] == HouseStarted
+    assert all(holders), "a second house is refused"
     assert kinds[-1] == HouseStopped
 
 
