@@ -198,7 +198,7 @@ class HouseLoop:
         code, reason = command.process.code, command.describe_failure()
         if record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
-        elif code == ExitCode.USAGE and repository.is_configured():  # it is the request that cannot be used
+        elif code == ExitCode.USAGE and _may_be_unusable(record.request) and repository.is_configured():
             self.core.record(record.id, RequestRefused(why=Refusal.CANNOT_START, reason=reason))
         else:
             if record.state is RequestState.STARTING:
@@ -315,6 +315,11 @@ class HouseLoop:
         if gates != self.core.desk.gates:
             self.core.desk.gates = gates
             self.core.desk.announce()
+
+
+def _may_be_unusable(request: IncomingRequest) -> bool:
+    """Whether a session cannot start because of the request itself: any text can be used."""
+    return bool(request.plan or request.workflow or request.tier is not None)
 
 
 def _describe_admission(last: HouseEvent) -> str:

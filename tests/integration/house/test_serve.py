@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -221,9 +222,17 @@ def test_a_repository_that_is_held_is_tried_again_in_time_although_the_clock_is_
         assert not loop._is_held("shop")
 
 
-@pytest.mark.parametrize(("text", "last"), [("{", StartFailed), ("", RequestRefused)])
+@pytest.mark.parametrize(
+    ("text", "own", "last"),
+    [
+        ("{", {"workflow": "waves"}, StartFailed),
+        ("", {"workflow": "waves"}, RequestRefused),
+        ("", {"plan": "tasks: []"}, RequestRefused),
+        ("", {}, StartFailed),  # a text can always be used: it is the script of the scripted agents, or a workflow
+    ],
+)
 def test_a_request_is_not_refused_for_a_configuration_that_broke_while_it_started(
-    tmp_path: Path, text: str, last: type[HouseEvent]
+    tmp_path: Path, text: str, own: dict[str, str], last: type[HouseEvent]
 ) -> None:
     config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
     config.write_text(text or config.read_text())
@@ -231,7 +240,7 @@ def test_a_request_is_not_refused_for_a_configuration_that_broke_while_it_starte
     stage.write()
     process = start_background([sys.executable, "-c", "raise SystemExit(2)"], log=tmp_path / "log", env={})
     stage.until(lambda: not process.is_running, "the end of the process")
-    request = IncomingRequest(source="test", key="1", sender=OWNER, at=0.0, text="Add a note", repository="shop")
+    request = replace(ASKED, **own)  # type: ignore[arg-type] # fields of the request
     with HouseJournal.open(stage.paths.journal) as journal:
         begun = (RequestReceived(request=request, repository="shop"), RequestQueued(), StartIntended())
         journal.append([("req-1", event) for event in begun], 0.0)
