@@ -85,6 +85,7 @@ class HouseLoop:
                     await self._wake.wait()
 
     async def step(self) -> None:
+        self.core.journal.check_file()  # also while there is nothing to write: others may not open it meanwhile
         for repository in self.core.repositories.values():
             repository.look()
         self._take_arrivals()

@@ -75,11 +75,13 @@ async def serve_house(options: ServeOptions, build_faces: Callable[[HouseCore], 
     What the environment does to the house itself, such as a full disk, ends no house: it starts again from its journal,
     as after a crash, later each time.
     """
-    HouseJournal.open(options.paths.journal).close()  # one that cannot be opened is for the person who starts the house
+    with HouseJournal.open(options.paths.journal) as journal:
+        journal.refuse_damage()  # one that cannot be used is for the person who starts the house
     stopped, seconds, known = _watch_signals(), FIRST_RESTART_SECONDS, ""
     while not stopped.done():
         try:
             with hold_vanished_lock(options.paths), HouseJournal.open(options.paths.journal) as journal:
+                journal.refuse_damage()
                 await _serve(options, journal, build_faces, stopped)
         except (BlueFlameError, OSError, ExceptionGroup) as error:
             cause = find_first_error(error) if isinstance(error, ExceptionGroup) else error

@@ -7,6 +7,7 @@ import os
 import shlex
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from blueflame.system.disk import describe_file_limit
 from blueflame.system.fd import sync_path
 
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
+RESCUE_SECONDS, RESCUE_PAUSE_SECONDS = 2.0, 0.02
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
@@ -96,6 +98,7 @@ def open_to_write(path: Path, schema: Schema) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             _create_file(path, schema)
+        _wait_for_rescue(path)
         return _connect(path, "mode=rw", schema, _prepare_to_write)
 
 
@@ -110,6 +113,16 @@ def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
             if _wal_path(path).exists():
                 raise
             return _connect(path, "mode=ro&immutable=1", schema, _prepare_to_read)
+
+
+def _wait_for_rescue(path: Path) -> None:
+    """Wait while there is a -shm without its -wal: a process has the journal open, and its -wal was deleted.
+
+    That process notices and puts a copy in place. A second -wal beside the same -shm would damage the journal.
+    """
+    until = time.monotonic() + RESCUE_SECONDS  # a dead process left it: SQLite recovers
+    while path.with_name(path.name + "-shm").exists() and not _wal_path(path).exists() and time.monotonic() < until:
+        time.sleep(RESCUE_PAUSE_SECONDS)
 
 
 def read_inodes(path: Path) -> tuple[int, int]:
@@ -256,7 +269,7 @@ class Database:
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
         with self._lock, explain_errors(self.path, doing, self._schema):
-            self._check_file()
+            self.check_file()
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -265,7 +278,7 @@ class Database:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
 
-    def _check_file(self) -> None:
+    def check_file(self) -> None:
         """Raise when the file was deleted or replaced: SQLite would keep writing to it, and that would be lost."""
         if read_inodes(self.path) == self._inodes:
             return
@@ -276,6 +289,17 @@ class Database:
                 + self._rescue()
             )
         raise self._deleted
+
+    def refuse_damage(self) -> None:
+        """Raise if the file is damaged: before the first write, which could lose what can still be read."""
+        with explain_errors(self.path, "read", self._schema):
+            if found := self._run_check("quick_check(1)"):
+                error = sqlite3.DatabaseError(found[0])
+                error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+                raise error
+
+    def _run_check(self, pragma: str) -> tuple[str, ...]:
+        return tuple(str(line) for (line,) in self._fetch_all(f"PRAGMA {pragma}") if line != "ok")
 
     def _rescue(self) -> str:
         """Save a copy from the open file, which still has everything: in its place, unless another file is there."""

@@ -111,7 +111,7 @@ class Journal(Database):
         """Close it. If the file was deleted meanwhile it is saved, and that is the reason of any other error."""
         try:
             if self._writes and not isinstance(error, JournalError):
-                self._check_file()
+                self.check_file()
         except JournalError as deleted:
             if isinstance(error, Exception):
                 raise deleted from error
@@ -236,13 +236,13 @@ class Journal(Database):
 
     def compact(self) -> None:
         """Give the space of deleted sessions back to the disk, while no orchestrator runs."""
-        self._check_file()
+        self.check_file()
         with self._lock, explain_errors(self.path, "compact", self._schema):
             self._db.execute("VACUUM")
 
     def send(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a message into the inbox; the orchestrator takes it when it runs."""
-        self._check_file()
+        self.check_file()
         row = (session, at, kind, format_json(body, f"the message {kind}"))
         with self._transaction("send to") as db:
             return int(db.execute(_SEND, row).fetchone()[0])
@@ -275,20 +275,10 @@ class Journal(Database):
         return self._run_check("integrity_check(10)")
 
     def refuse_damage(self) -> None:
-        """Raise if the file is damaged: before the first write, which could lose what can still be read.
-
-        A large one is not read as a whole if it is as we closed it.
-        """
+        """A large one is not read as a whole if it is as we closed it."""
+        if not self._sound:
+            super().refuse_damage()
         self._checked = True
-        with explain_errors(self.path, "read", self._schema):
-            if found := () if self._sound else self._run_check("quick_check(1)"):
-                self._checked = False
-                error = sqlite3.DatabaseError(found[0])
-                error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-                raise error
-
-    def _run_check(self, pragma: str) -> tuple[str, ...]:
-        return tuple(str(line) for (line,) in self._fetch_all(f"PRAGMA {pragma}") if line != "ok")
 
     def _read_time(self, session: str, seq: int) -> float:
         return float(self._fetch_all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])

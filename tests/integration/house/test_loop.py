@@ -12,6 +12,7 @@ from blueflame.dispatch.state import fold_request
 from blueflame.house.core import HouseCore
 from blueflame.house.loop import HouseLoop
 from blueflame.journal.house import HouseJournal
+from blueflame.model.errors import JournalError
 from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import (
     CancelRequested,
@@ -59,3 +60,15 @@ def test_a_request_of_a_repository_that_is_gone(
     assert record is not None
     assert record.state is state
     assert ("removed from house.yaml" in record.problem) == (repository == "removed" and not record.cancelled_by)
+
+
+def test_a_house_notices_a_deleted_wal_although_it_has_nothing_to_write(tmp_path: Path) -> None:
+    stage = HouseStage(tmp_path, ())
+    stage.write()
+    loaded = load_house(stage.paths.config)
+    with HouseJournal.open(stage.paths.journal) as house:
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, house, environ={}, login="alice", wake=wake))
+        asyncio.run(loop.step())
+        stage.paths.journal.with_name("house.db-wal").unlink()
+        with pytest.raises(JournalError, match="saved there again"):
+            asyncio.run(loop.step())

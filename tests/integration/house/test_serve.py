@@ -22,6 +22,7 @@ from blueflame.house.loop import HouseLoop
 from blueflame.house.serve import ServeOptions, hold_house, serve_house
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.journal import Journal
+from blueflame.model.errors import JournalError
 from blueflame.model.house.arrival import IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (
     AnswerSettled,
@@ -206,6 +207,24 @@ def test_the_house_stands_still_and_continues_after_a(tmp_path: Path, fault: str
     assert kinds[0] == kinds[1] == HouseStarted
     assert all(holders), "a second house is refused"
     assert kinds[-1] == HouseStopped
+
+
+def test_a_damaged_journal_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    class Stopper:
+        name = "stopper"
+
+        async def run(self, desk: HouseDesk) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stage = HouseStage(tmp_path, ())
+    stage.write()
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in CANCELLED], 1.0)
+    content = stage.paths.journal.read_bytes()
+    stage.paths.journal.write_bytes(content[:-4096] + bytes(4096))
+    options = ServeOptions(loaded=load_house(stage.paths.config), paths=stage.paths, environ={}, login="alice")
+    with pytest.raises(JournalError, match="it is damaged"):
+        asyncio.run(serve_house(options, lambda _core: [Stopper()]))
 
 
 def test_a_repository_that_is_held_is_tried_again_in_time_although_the_clock_is_set_back(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
+from time import sleep
 from typing import get_args
 
 import pytest
@@ -52,6 +54,27 @@ def test_arrivals_and_their_cursor_are_kept_together(journal: HouseJournal) -> N
     assert journal.receive("plans", [ASKED, answer, stop], cursor="7") == 3
     assert journal.read_cursor("plans") == "7"
     assert [each.arrival for each in journal.list_waiting()] == [ASKED, answer, stop]
+
+
+def test_a_process_that_opens_it_waits_for_the_rescue_after_its_wal_was_deleted(journal: HouseJournal) -> None:
+    """A second -wal beside the same -shm would damage it."""
+    journal.append([(HOUSE, SourceWarned(source="plans", text=str(n))) for n in range(50)], 1.0)
+    journal.path.with_name("house.db-wal").unlink()
+
+    def receive() -> None:
+        with HouseJournal.open(journal.path) as other:
+            other.receive("plans", [ASKED])
+
+    with ThreadPoolExecutor() as threads:
+        received = threads.submit(receive)
+        sleep(0.2)
+        with pytest.raises(JournalError, match="saved there again"):
+            journal.check_file()
+        received.result()
+    with HouseJournal.open(journal.path) as after:
+        after.refuse_damage()
+        assert len(after.read_after(0)) == 50
+        assert [each.arrival for each in after.list_waiting()] == [ASKED]
 
 
 def test_what_was_received_before_is_dropped_also_after_it_was_settled(journal: HouseJournal) -> None:
