@@ -130,7 +130,7 @@ class HouseLoop:
                 reason = f"{why}: {begun}add it there and send the request again"
                 self.core.record(record.id, RequestRefused(why=Refusal.UNKNOWN_REPOSITORY, reason=reason))
             elif record.state is RequestState.RUNNING:
-                reason = f"{why}: its session is continued there, without the house"
+                reason = f"{why}: its session goes on there without the house, else 'blueflame resume' continues it"
                 self.core.record(record.id, SessionStopped(reason=reason))
 
     # --- sessions -------------------------------------------------------------------------------------------------
