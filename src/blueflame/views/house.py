@@ -207,7 +207,7 @@ def _describe_repository(watched: WatchedRepository, house: House, held: str) ->
     ours = next((each for each in house.list_of(watched.name) if each.state in BEGUN), None)
     if ours is not None and ours.state is RequestState.STOPPED:
         return "stopped", f"{ours.id}: {ours.problem}"
-    if ours is not None:
+    if ours is not None and (watched.pid is not None or not held):
         return "working", f"{ours.id} {ours.session}".strip()
     if watched.pid is not None:
         return "busy", f"{watched.unfinished or 'a command'} was started in a terminal (pid {watched.pid})"

@@ -25,6 +25,7 @@ from blueflame.journal.journal import Journal
 from blueflame.model.errors import JournalError
 from blueflame.model.house.arrival import IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (
+    HOUSE,
     AnswerSettled,
     CommandSettled,
     HouseEvent,
@@ -338,3 +339,17 @@ def test_the_verbs_show_what_the_house_does(
         status = here(capsys, "status", "--house", "--json").json
         assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
         assert "no request is called 'req-9'" in here(capsys, "requests", "show", "req-9").err
+
+
+def test_a_repository_whose_session_cannot_go_on_is_shown_as_held(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_served_repository(tmp_path / "shop")
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in RUNNING], 1.0)
+        journal.append([(HOUSE, RepositoryHeld(repository="shop", reason="its journal is gone"))], 2.0)
+    monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
+    (row,) = here(capsys, "status", "--house", "--json").json["repositories"]
+    assert (row["state"], row["detail"]) == ("held", "its journal is gone")
