@@ -28,6 +28,8 @@ def commit_unfinished(repo: Repository, checkout: Path, tip: str, keeps: Callabl
     Links, large files and what cannot be read are left out.
     """
     changes = LiveCheckout(repo, checkout, tip, IgnoreCache(repo)).find_changes()
+    if not (checkout / ".git").exists():  # the checkout was removed, and what is missing is no work of the agent
+        return None
     kept = {name: change for name, change in sorted(changes.items()) if keeps(name)}
     if not 0 < len(kept) <= MAX_FILES:
         return None

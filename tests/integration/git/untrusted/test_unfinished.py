@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,14 @@ def test_links_and_what_may_not_be_changed_are_left_out(ours: Repository, checko
 
 
 def test_a_clean_checkout_has_nothing_unfinished(ours: Repository, checkout: Path) -> None:
+    assert commit_unfinished(ours, checkout, ours.base_sha, ALL) is None
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["its folder is empty", "its folder is gone"])
+def test_files_of_a_removed_checkout_are_not_deleted_by_its_agent(ours: Repository, checkout: Path, left: bool) -> None:
+    shutil.rmtree(checkout)
+    if left:
+        checkout.mkdir()
     assert commit_unfinished(ours, checkout, ours.base_sha, ALL) is None
 
 
