@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from blueflame.git.checkouts import list_checkouts, make_checkout, read_record, remove_checkout, remove_tree
 from blueflame.git.command import run_git
+from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import Repository
 from blueflame.git.results import CollectedResult, collect_result, delete_refs, list_refs, set_ref
 from blueflame.git.spares.store import SPARES
@@ -187,6 +188,7 @@ def remove_leftovers(repo: Repository, found: Sequence[Leftover]) -> None:
         elif leftover.path is not None:
             with explain_file_errors("remove", leftover.path):
                 leftover.path.unlink(missing_ok=True)
+    remove_stale_locks(repo)  # of a cleanup that was killed here
     delete_refs(
         repo, [leftover.name for leftover in found if leftover.kind in (LeftoverKind.REF, LeftoverKind.UNMERGED)]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -257,3 +258,14 @@ def test_cleanups_at_the_same_moment_remove_the_same_folder(project: Path) -> No
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: remove_leftovers(repo, found), range(4)))
     assert not folder.exists()
+
+
+def test_a_lock_that_a_killed_cleanup_left_is_removed(project: Path) -> None:
+    repo = open_project(project / "blueflame.yaml").repo
+    name = "refs/blueflame/attempts/ses-1/task-001/worker/1"
+    run_git(project, "update-ref", name, "HEAD")
+    lock = project / ".git" / "packed-refs.lock"
+    lock.touch()
+    os.utime(lock, (1, 1))
+    remove_leftovers(repo, [Leftover(kind=LeftoverKind.REF, name=name)])
+    assert name not in run_git(project, "for-each-ref")
