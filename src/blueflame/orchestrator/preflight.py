@@ -134,8 +134,9 @@ def _check_disk(repo: Repository, places: ProjectPaths, settings: Settings) -> I
     free = measure_free(places.worktrees).disk
     if needed > free:
         yield (
-            f"not enough disk for {settings.concurrency.development} checkouts: about {needed >> 20} MB are needed, "
-            f"{free >> 20} MB are free; lower concurrency.development or make room"
+            f"not enough disk for {settings.concurrency.development} checkouts: "
+            f"about {-(-needed >> 20)} MB are needed, {free >> 20} MB are free in {places.worktrees}; "
+            "lower concurrency.development or make room"
         )
 
 

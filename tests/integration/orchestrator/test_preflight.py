@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from blueflame.model.settings import Settings
 from blueflame.orchestrator import preflight
 from blueflame.orchestrator.preflight import check_repository, find_blockers, find_foreign_state
 from blueflame.system.layout import ProjectPaths
+from blueflame.system.machine import FreeResources
 
 SETTINGS = Settings.model_validate({"project": {"name": "x"}})
 
@@ -115,3 +117,12 @@ def test_a_worktree_folder_that_cannot_be_written_is_reported(opened: Repository
 def test_a_place_that_no_sandbox_can_have_is_reported_before_anything_starts(opened: Repository) -> None:
     reasons = "\n".join(find_blockers(opened, places_in(opened, "/usr/lib"), SETTINGS, allow_dirty=True))
     assert "/usr/lib cannot be writable in a sandbox: /usr is the system's there. Move the project" in reasons
+
+
+def test_a_full_disk_is_named_with_the_room_that_a_small_repository_needs(
+    opened: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "measure_free", lambda _path: FreeResources(memory=1 << 40, disk=0))
+    places = places_in(opened)
+    with pytest.raises(Refused, match=rf"about 1 MB are needed, 0 MB are free in {re.escape(str(places.worktrees))}"):
+        check_repository(opened, places, SETTINGS, allow_dirty=False)
