@@ -314,7 +314,8 @@ def _start_child(
 def _finish_attempt(
     attempt: SupervisedAttempt, stage: str, ending: ProcessEnding, clock: float, step: str = ""
 ) -> dict[str, Any]:
-    elapsed, free_disk = time.monotonic() - clock, measure_free_disk(attempt.folder)
+    elapsed, disks = time.monotonic() - clock, (attempt.folder, attempt.launch.cwd)  # which may be two
+    free_disk = min((free for disk in disks if (free := measure_free_disk(disk)) is not None), default=None)
     if stage == "setup":
         ending.left = ending.left or end_processes(attempt, None, attempt.launch.grace)[1]
     else:

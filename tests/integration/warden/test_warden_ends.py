@@ -408,6 +408,12 @@ def test_an_outcome_that_cannot_be_written_is_tried_again(folder: Path) -> None:
     assert read_outcome(folder)["exit_code"] == 0
 
 
+def test_a_full_disk_of_the_checkout_alone_is_recorded(folder: Path, tmp_path: Path) -> None:
+    with mounted(tmp_path / "trees", 1):
+        ended = run_warden(write_launch(folder, "sh", "-c", "echo > full", cwd=str(tmp_path / "trees")))
+    assert ended["free_disk"] < 1 << 20
+
+
 def test_a_full_disk_does_not_lose_the_outcome(tmp_path: Path) -> None:
     """The space that was reserved for it is enough."""
     with mounted(tmp_path / "disk", 1):
