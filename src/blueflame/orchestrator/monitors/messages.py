@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from blueflame.model.errors import WorldError
 from blueflame.model.event import MessageDelivered, QuestionAsked
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.session.clarifications import parse_question
@@ -32,8 +35,9 @@ async def carry_messages(context: SessionContext, session: Session, attempt: str
         while True:
             messages = session.attempts[attempt].messages
             if sent < len(messages):
-                context.engine.send_messages(attempt, [format_message(message) for message in messages])
-                sent = len(messages)
+                with suppress(WorldError):  # a disk that is full or read-only: written when it can be
+                    context.engine.send_messages(attempt, [format_message(message) for message in messages])
+                    sent = len(messages)
             report_read()
             report_questions()
             await context.clock.sleep(POLL_SECONDS)
