@@ -14,6 +14,7 @@ from blueflame.agents.runtime import AgentOutput, RunResult
 from blueflame.model.attempt import Ending
 from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import GitFailed
+from blueflame.orchestrator.attempts import worker
 from blueflame.orchestrator.attempts.inspect_result import (
     describe_ending,
     find_audit_gaps,
@@ -126,3 +127,19 @@ def test_calls_that_a_hook_refused_without_asking_are_not_done_unwatched(
     for runtime, may_be in (("codex", True), ("scripted", False)):
         of_runtime = replace(finished, attempt=replace(attempt, runtime=runtime))
         assert may_hook_be_killed(context, of_runtime) is may_be
+
+
+@pytest.mark.parametrize(("free", "kept"), [(0, None), (1 << 30, "f" * 40)], ids=["a full disk", "room"])
+def test_what_an_agent_was_writing_to_a_full_disk_is_not_continued(
+    free: int, kept: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is cut off there, and the next attempt would take that for its work."""
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=1, free_disk=free)
+    finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput())
+    paths = SimpleNamespace(worktrees=tmp_path, checkout=tmp_path.joinpath)
+    context = cast("SessionContext", SimpleNamespace(paths=paths, repo=None, engine=LocalEngine(tmp_path)))
+    policy = SimpleNamespace(allowed_paths=SimpleNamespace(written=()), blocked_paths=SimpleNamespace(written=()))
+    monkeypatch.setattr(worker, "load_policy", lambda _path: policy)
+    monkeypatch.setattr(worker, "commit_unfinished", lambda *_args: "f" * 40)
+    assert worker.keep_unfinished(context, finished, None) == kept

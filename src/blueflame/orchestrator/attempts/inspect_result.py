@@ -48,12 +48,14 @@ from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
+from blueflame.system.machine import measure_free
 from blueflame.telemetry.audit import format_summary, read_audit
 from blueflame.text.commit_style import find_ticket, reword_message
 from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
+FULL_BELOW_BYTES = 1 << 20
 MAX_SHOWN_GAPS = 5
 REPAIR_PROGRAM = "run the program by hand, and install it again if it fails there, too"
 OUR_CAUSES = frozenset({"disk", "limit", "io", "lock", "killed"})
@@ -95,6 +97,14 @@ def inspect_commits(
         subject=commits[-1].subject if commits else "",
         violations=broken,
         defied=defied,
+    )
+
+
+def was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
+    """Whether nothing could be written where agents work, at its end or now: what it could not do is not its fault."""
+    then = outcome.free_disk
+    return (then is not None and then < FULL_BELOW_BYTES) or (
+        measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
     )
 
 

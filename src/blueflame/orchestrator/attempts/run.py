@@ -45,6 +45,7 @@ from blueflame.orchestrator.attempts.curator import read_curator
 from blueflame.orchestrator.attempts.inspect_result import (
     may_hook_be_killed,
     save_fingerprint,
+    was_disk_full,
     was_nothing_done_unwatched,
 )
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
@@ -97,7 +98,6 @@ RESULT_READERS = {
 SPOILT_BY_MACHINE = frozenset(
     {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
 )
-FULL_BELOW_BYTES = 1 << 20
 MAX_ERROR_CHARS = 500
 MAX_SEARCHED_BYTES = 4_000_000
 CANARY = "canary: "  # the sandbox's own line
@@ -409,7 +409,7 @@ def _is_rejection(event: Event) -> bool:
 
 def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> str:
     """Why no agent could have done better: a full disk, or damaged objects of our repository or of its checkout."""
-    if _was_disk_full(context, finished.outcome):
+    if was_disk_full(context, finished.outcome):
         return f"the disk is full under {context.paths.worktrees}: free some space"
     earlier = finished.attempt.continues
     commits = (finished.base, *((earlier.tip, earlier.unfinished) if earlier is not None else ()))
@@ -424,14 +424,6 @@ def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> s
 def _read_last_output(context: SessionContext, attempt: Attempt) -> str:
     errors = context.engine.read_file(attempt.id, "stderr.log") or b""
     return context.engine.read_log(attempt.id, MAX_SEARCHED_BYTES).text + errors.decode("utf-8", "replace")
-
-
-def _was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
-    """Whether nothing could be written where agents work, at its end or now: what it could not do is not its fault."""
-    then = outcome.free_disk
-    return (then is not None and then < FULL_BELOW_BYTES) or (
-        measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
-    )
 
 
 def _has_filled_disk(context: SessionContext, attempt: Attempt) -> bool:

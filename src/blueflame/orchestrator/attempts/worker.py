@@ -20,7 +20,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.fixed_work import read_fixed_work
 from blueflame.orchestrator.attempts.hand_off import collect_hand_off
-from blueflame.orchestrator.attempts.inspect_result import inspect_commits
+from blueflame.orchestrator.attempts.inspect_result import inspect_commits, was_disk_full
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
@@ -136,7 +136,7 @@ async def read_worker(
     if ended.ending is Ending.PASSED:
         return ended, []
     if not must_start_over(ended):
-        ended = replace(ended, unfinished=await asyncio.to_thread(_keep_unfinished, context, finished, ended.tip))
+        ended = replace(ended, unfinished=await asyncio.to_thread(keep_unfinished, context, finished, ended.tip))
     if ended.ending is Ending.NO_COMMITS and ended.unfinished is None:
         return _judge_empty(session, ended, attempt.subject), []
     if kept := ended.unfinished or ended.tip:
@@ -152,8 +152,13 @@ def _judge_empty(session: Session, ended: AttemptOutcome, task: str) -> AttemptO
     return replace(ended, ending=Ending.NOTHING_TO_DO)
 
 
-def _keep_unfinished(context: SessionContext, finished: FinishedAttempt, tip: str | None) -> str | None:
-    """Commit what the agent may change and has not committed; the next attempt finds it staged."""
+def keep_unfinished(context: SessionContext, finished: FinishedAttempt, tip: str | None) -> str | None:
+    """Commit what the agent may change and has not committed; the next attempt finds it staged.
+
+    Not if the disk was full: what the agent was writing is cut off, and the next would take that for its work.
+    """
+    if was_disk_full(context, finished.outcome):
+        return None
     try:
         policy = load_policy(context.engine.mirror(finished.attempt.id) / "policy.json")
         allowed, blocked = policy.allowed_paths.written, policy.blocked_paths.written
