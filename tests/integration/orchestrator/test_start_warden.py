@@ -19,6 +19,7 @@ from support.wardens import is_alive, wait_until, write_launch
 
 @pytest.fixture(autouse=True)
 def own_server() -> Iterator[None]:
+    close_fork_server()  # of an earlier test in this process
     yield
     close_fork_server()
 
