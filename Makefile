@@ -7,8 +7,8 @@ ARGS ?=
 KILLS ?= 600
 SEED ?=
 TORTURED := benchmarks/results/torture$(SEED).json
-# four times the cores of CI: many tests wait for processes
-WORKERS ?= 8
+# more than the cores of CI, for many tests wait for processes; each worker takes ten seconds of processor time
+WORKERS ?= 5
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 COLLECTED := .hypothesis/constants
 
@@ -23,8 +23,8 @@ quick: ARGS += --hypothesis-profile=quick
 quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests
 
 test:  ## everything CI runs, in the order that fails fastest; sets itself up
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs $(COLLECTED)  # types alone has one core
-	@$(MAKE) --no-print-directory tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint layers shape docs $(COLLECTED)
+	@$(MAKE) --no-print-directory --jobs=2 types tests  # the tests leave a sixth of two cores idle
 
 full: export ARGS += --hypothesis-profile=full
 full: test escape contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
