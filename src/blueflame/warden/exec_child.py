@@ -6,6 +6,7 @@ child exits with 127; a program is never run half set up.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import resource
@@ -110,10 +111,19 @@ def _set_up_namespaces(plan: ExecPlan) -> None:
         listener.close()
 
 
+def _move_up(handle: int) -> int:
+    try:
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
+    except OSError as e:
+        if e.errno == errno.EINVAL:  # the number is above the limit on open files
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from e
+        raise
+
+
 def _arrange_files(files: dict[int, int], plan: ExecPlan) -> None:
     """Move each open file to its number and close all others: an inherited descriptor is a hole."""
-    moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD) for number, handle in files.items()}
-    error_pipe = fcntl.fcntl(plan.error_pipe, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
+    moved = {number: _move_up(handle) for number, handle in files.items()}
+    error_pipe = _move_up(plan.error_pipe)
     for number, handle in moved.items():
         os.dup2(handle, number)
     plan.error_pipe = os.dup2(error_pipe, ERROR_FD, inheritable=False)

@@ -38,9 +38,12 @@ def folder() -> Iterator[Path]:
         yield place
 
 
-def foreground(who: SystemUser, folder: Path, *argv: str, **more: object) -> subprocess.CompletedProcess[str]:
+def foreground(
+    who: SystemUser, folder: Path, *argv: str, open_files: int = 0, **more: object
+) -> subprocess.CompletedProcess[str]:
     launch = {"attempt": "", "argv": argv, "env": {"PATH": "/usr/bin:/bin"}, "cwd": str(folder), **more}
-    run = [*who.argv, who.python, "-I", "-S", "-c", FOREGROUND, str(ROOT), json.dumps(launch)]
+    few = ["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(open_files)] if open_files else []
+    run = [*who.argv, *few, who.python, "-I", "-S", "-c", FOREGROUND, str(ROOT), json.dumps(launch)]
     return subprocess.run(run, input="что сказано\n", capture_output=True, text=True, check=False, timeout=30)
 
 
@@ -66,3 +69,9 @@ def test_a_foreground_command_that_cannot_start_says_why(who: SystemUser, folder
     assert done.returncode == 1
     assert "cannot run no-such-thing" in done.stderr
     assert "the sandbox ended before the program could run" in done.stderr
+
+
+def test_a_low_limit_on_open_files_is_named(who: SystemUser, folder: Path) -> None:
+    done = foreground(who, folder, "true", open_files=20)
+
+    assert done.stderr == "cannot arrange its files: Too many open files\n"

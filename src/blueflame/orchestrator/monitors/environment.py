@@ -44,5 +44,6 @@ async def _sleep_towards(context: SessionContext, until: float) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Word an error; that of the system alone does not say what it is."""
-    return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else str(error)
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error) or type(error).__name__
+    return f"cannot use {error.filename}: {error.strerror}" if error.filename is not None else error.strerror
