@@ -71,7 +71,7 @@ unit: setup
 	$(PYTEST) -n 2 tests/unit $(ARGS)  # these do not wait
 
 tests: sandbox
-	scripts/in_memory.sh $(PYTEST) $(ARGS)
+	env -u MAKEFLAGS -u MFLAGS scripts/in_memory.sh $(PYTEST) $(ARGS)  # a make that a test starts has its own
 
 build: setup  ## wheel and source distribution in dist/, by python -m build
 	rm -rf dist && $(BIN)/python -m build --quiet --no-isolation
