@@ -22,7 +22,7 @@ demo:  ## a whole session on a throw-away repository with scripted agents (ARGS=
 quick: ARGS += --hypothesis-profile=quick
 quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests
 
-test:  ## everything CI runs, in the order that fails fastest; sets itself up
+test:  ## everything CI runs: first what fails fastest, then types beside the tests; sets itself up
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint layers shape docs $(COLLECTED)
 	@$(MAKE) --no-print-directory --jobs=2 types tests  # the tests leave a sixth of two cores idle
 
