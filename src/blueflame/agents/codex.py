@@ -13,7 +13,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +32,7 @@ from blueflame.agents.runtime import (
 )
 from blueflame.agents.structured_output import build_strict_schema
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.policy.dialects import translate_change
 from blueflame.session.attempt_verdict import classify_failure_words

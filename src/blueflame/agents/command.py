@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from blueflame.agents.programs import (
 )
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal, TextOutput
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 
 RUN_AND_COMMIT = """\

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 
 CLAUDE_LOGIN_FILE, CODEX_LOGIN_FILE = ".claude/.credentials.json", ".codex/auth.json"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +28,7 @@ from blueflame.agents.runtime import (
 )
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.policy.dialects import GEMINI, GEMINI_ASK, GEMINI_TOOLS, UntranslatableCall, translate_call
 from blueflame.session.attempt_verdict import classify_failure_words

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from blueflame.agents.acp import build_client_launch, find_library_problems, parse_message
 from blueflame.agents.programs import NpmPackage, NpmRuntime, check_model
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal, parse_json_line
+from blueflame.lazy_dataclass import dataclass
 
 TOKEN_VARIABLE = "OPENCODE_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
 PROVIDER = "blueflame"

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from blueflame.agents import fence
 from blueflame.agents.hook import find_hook
 from blueflame.agents.runtime import MAX_DETAIL_CHARS, AgentBrief
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.runtime_support import CLAUDE_MODELS

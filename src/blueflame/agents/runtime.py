@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from blueflame.agents.structured_output import parse_object
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blueflame.agents import claude
 from blueflame.agents.claude import ClaudeRuntime
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system import tmux as windows
 from blueflame.system.files import write_atomically
 

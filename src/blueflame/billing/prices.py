@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
 from blueflame.billing.price_table import PRICE_LINES
 from blueflame.billing.usage import Usage
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.spend import to_micro_usd
 
 MILLION = 1_000_000

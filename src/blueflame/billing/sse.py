@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from blueflame.lazy_dataclass import dataclass
 
 Json: TypeAlias = Any
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from blueflame.billing.sse import MAX_PART_BYTES, AnswerParser, AnswerPart, parse_json
 from blueflame.billing.usage_formats import EVENT_READERS, UsageCount
+from blueflame.lazy_dataclass import dataclass
 
 APIS = tuple(EVENT_READERS)
 

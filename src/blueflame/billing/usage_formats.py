@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from blueflame.lazy_dataclass import dataclass
 
 MAX_COUNT = 1 << 53  # more is nonsense
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from blueflame.chat.sessions import SessionReader
 from blueflame.dispatch.state import replay_house
 from blueflame.house.client import HouseClient
 from blueflame.journal.house import HouseJournal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError
 from blueflame.system.clock import SystemClock
 from blueflame.text.format import format_count

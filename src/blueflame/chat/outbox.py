@@ -10,11 +10,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Protocol
 
 from blueflame.chat.client import Button, ChatClosed, MessageRefused, RateLimited, TelegramClient, TelegramFailed
 from blueflame.intake.source import Clock
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.text.utf16 import cut_to_units
 

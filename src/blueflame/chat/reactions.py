@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from blueflame.chat.outbox import Outgoing, Sent
 from blueflame.chat.updates import Addressed, ButtonTap, ChatMessage, find_addressed
 from blueflame.dispatch.people import find_answer_problem, find_sender
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.gate import GateKind, Option
 from blueflame.model.house.arrival import Arrival, IncomingAnswer, IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import OpenGate

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from blueflame.chat.gate_message import name_people
 from blueflame.chat.outbox import Outgoing
 from blueflame.chat.reactions import BUTTON, SOURCE, read_note
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import GateOpened
 from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import (

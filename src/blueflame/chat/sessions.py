@@ -6,13 +6,13 @@ Everything is read from the journals when it is shown; blocking, so that it runs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blueflame.chat.gate_message import GateMessage, build_gate_message, describe_answer
 from blueflame.chat.outbox import NOT_NEEDED
 from blueflame.journal.house import HouseJournal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.event import GateAnswered
 from blueflame.model.gate import Answer, Gate, GateKind

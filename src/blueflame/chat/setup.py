@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from blueflame.chat.sessions import SessionReader
 from blueflame.dispatch.people import AskRules
 from blueflame.dispatch.quiet_hours import find_quiet_end
 from blueflame.intake.source import Clock
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.house.event import OpenGate
 from blueflame.model.settings.chat import TelegramSettings
 from blueflame.model.settings.house import HouseSettings

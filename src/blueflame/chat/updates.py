@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.text.sanitize import clean_text
 
 MAX_REQUEST_CHARS = 20_000

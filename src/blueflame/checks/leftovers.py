@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from blueflame.checks.postcheck import BLOCKED_PATH, is_blocked
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.verdict import Violation
 
 VALIDATOR_CHANGED_TREE: Final = "validator_changed_tree"

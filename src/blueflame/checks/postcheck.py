@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from blueflame.checks.commit_texts import check_identities, check_messages
 from blueflame.checks.file_names import find_unsafe_part
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Change, Commit
 from blueflame.model.verdict import Violation
 from blueflame.paths.globs import Globs

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blueflame.checks.code_tests import is_test_path
 from blueflame.checks.runner_files import RUNNER_NAMES
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Change, Risk
 from blueflame.model.verdict import Check
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file

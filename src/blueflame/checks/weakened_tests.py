@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from blueflame.checks.code_tests import (
     SourceLine,
@@ -26,6 +25,7 @@ from blueflame.checks.code_tests import (
     split_lines,
 )
 from blueflame.checks.defused_tests import find_defusing, find_mocked_subjects, find_run_enders, find_unreached
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Weakening
 
 MAX_SHOWN_LINES = 5

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from blueflame.cli.render.session import render_summary
 from blueflame.cli.trust import ensure_trust
 from blueflame.documents.decisions import DecisionsFile, load_decisions
 from blueflame.journal.journal import Journal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import Gate

@@ -12,11 +12,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.codebase.survey import Symbol
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed
 from blueflame.paths.file_kinds import LANGUAGE_OF
 from blueflame.system.piped_process import PipedProcess

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from blueflame.codebase.history import FilePair, Owner, count_changes, find_owners, find_pairs, get_folder
 from blueflame.codebase.survey import CodeFile, CodeSurvey
+from blueflame.lazy_dataclass import dataclass
 
 _ENTRY_FILES = (
     "readme.md readme.rst readme contributing.md agents.md claude.md makefile justfile pyproject.toml setup.py "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from blueflame.lazy_dataclass import dataclass
 
 
 class Symbol(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from blueflame.config.load import build_config_error
 from blueflame.config.locate import read_config_text
 from blueflame.config.problems import format_value, validate_model
 from blueflame.documents.yaml import YamlProblem, read_document
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings.house import HouseSettings, RepositorySettings
 from blueflame.model.settings.sources import FeedsFile

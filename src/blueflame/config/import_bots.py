@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ from blueflame.config.load import parse_config
 from blueflame.config.migrate import build_yaml
 from blueflame.config.problems import format_path, format_value, validate_model, validate_settings
 from blueflame.documents.yaml import Document, KeyPath, read_document
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings.built_in import BUILT_IN_ROLES
 from blueflame.model.settings.house import HouseSettings

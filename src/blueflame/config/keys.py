@@ -7,7 +7,6 @@ import inspect
 import textwrap
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
@@ -17,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.settings import Settings
 from blueflame.model.settings.fields import DURATION_SERIALIZER, Duration, DurationOrOff, Section, format_duration
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from blueflame.config.load import parse_config
 from blueflame.config.locate import CONFIG_NAME
 from blueflame.config.schema_v1 import MOVES, OLD_SECTIONS, find_old_sections
 from blueflame.documents.yaml import read_document
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION
 

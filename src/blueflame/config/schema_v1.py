@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from blueflame.documents.yaml import Document, KeyPath, YamlProblem
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.settings import Settings
 from blueflame.model.suggestions import suggest
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from blueflame.git.command import build_identity_environment, run_git
+from blueflame.lazy_dataclass import dataclass
 
 REQUEST = "Let tally count more than words, and offer it as a command."
 

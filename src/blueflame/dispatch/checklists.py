@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.task import Task
 from blueflame.paths.locks import BadLock, parse_lock
 from blueflame.text.sanitize import shorten_line

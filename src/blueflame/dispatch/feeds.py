@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from blueflame.dispatch.schedules import find_next_time
+from blueflame.lazy_dataclass import dataclass
 from blueflame.text.sanitize import clean_text, shorten_line
 
 MAX_ITEM_CHARS = 4_000

@@ -7,9 +7,9 @@ written by anybody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from blueflame.dispatch.feeds import quote_text
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.house.arrival import TRUST_RANKS, IncomingRequest, Sender, Trust
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 

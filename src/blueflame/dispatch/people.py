@@ -6,10 +6,10 @@ All of it follows from when the gate was opened and from the configuration: afte
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from blueflame.dispatch.quiet_hours import add_waking_time, find_quiet_end
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.house.arrival import Sender, Trust
 from blueflame.model.settings.chat import AskSettings, PersonSettings, QuietHours

@@ -8,9 +8,10 @@ limits of its own. The total, memory and money hold for both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.limits import SlotWait
 from blueflame.text.format import format_dollars
 

@@ -7,11 +7,11 @@ time that comes twice runs once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.model.settings.sources import CRON_NAMES
 

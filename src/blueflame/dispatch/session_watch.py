@@ -5,8 +5,9 @@ Not the session itself: that has an index for every decision, and the house deci
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import (
     AttemptEnded,
     GateAnswered,

@@ -6,8 +6,9 @@ Law: applying events one by one gives the same as reading only those of the requ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import InternalError
 from blueflame.model.event import GateAnswered, GateOpened, GateWithdrawn
 from blueflame.model.gate import Gate

@@ -12,7 +12,7 @@ import hmac
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any
 
@@ -23,6 +23,7 @@ from blueflame.dispatch.forge_issues import (
     build_issue_request,
     identify_account,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.house.arrival import IncomingRequest, Trust
 
 MAX_CALL_DEPTH = 40

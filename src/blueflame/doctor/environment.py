@@ -7,7 +7,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from blueflame.doctor.guards.findings import GuardState
 from blueflame.git.command import read_git_version
 from blueflame.git.repository import MIN_GIT_VERSION, MISSING_HISTORY, Repository, is_partial, measure_tree
 from blueflame.journal.journal import Journal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.sandbox import SandboxLevel

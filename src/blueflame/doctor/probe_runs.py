@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from blueflame.doctor.fixtures import (
     ProbeRun,
     write_file,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings

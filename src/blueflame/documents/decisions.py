@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from blueflame.documents.plans import read_plan
 from blueflame.documents.yaml import KeyPath, YamlProblem, read_document
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.gate import FORMS, Answer, Gate, GateKind, Option
 from blueflame.model.suggestions import suggest

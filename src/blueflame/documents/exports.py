@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.system.files import explain_file_errors, write_atomically

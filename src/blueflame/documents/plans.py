@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from blueflame.documents.yaml import (
     format_mapping,
     read_document,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.ids import is_task_id
 from blueflame.model.suggestions import suggest

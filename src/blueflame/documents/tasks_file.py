@@ -9,12 +9,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Lock
 
 from blueflame.documents.plans import format_tasks_file, read_plan
 from blueflame.documents.yaml import read_document
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.task import Task, TaskRecord
 from blueflame.system.files import build_file_error, read_text, write_atomically

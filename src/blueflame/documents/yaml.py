@@ -10,13 +10,14 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from blueflame.lazy_dataclass import dataclass
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value: ("tasks", 3, "priority")."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.fd import append_line
 
 MAX_LOG_BYTES = 32 * 1024 * 1024

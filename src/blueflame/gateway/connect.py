@@ -9,12 +9,13 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blueflame.gateway.access_log import AccessLog
 from blueflame.gateway.model_api.handler import ModelHandler
 from blueflame.gateway.options import AllowRule, GatewayOptions, find_rule, is_ip_literal, list_allowed_ports
 from blueflame.gateway.relay import GatewayTimeouts, Stream, describe_os_error
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.addresses import MIRROR_IPV4, is_private_use, is_public, is_same_address
 from blueflame.system.http import MAX_HEAD_BYTES, RequestRefused
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 
 from blueflame.gateway.access_log import AccessEntry
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.http import MAX_HEAD_BYTES
 
 CHUNK_BYTES = 256 * 1024

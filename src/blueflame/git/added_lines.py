@@ -8,7 +8,7 @@ has it in that file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from blueflame.checks.secrets.scan import AddedLine, Unscanned
@@ -16,6 +16,7 @@ from blueflame.git.batch import read_objects
 from blueflame.git.blobs import decode_in_all_ways, read_blob_sizes, split_batches
 from blueflame.git.repository import SUBMODULE_MODE, Repository
 from blueflame.git.steps import DiffEntry, Step, compare_trees, list_steps
+from blueflame.lazy_dataclass import dataclass
 
 MEGABYTE = 1_000_000
 

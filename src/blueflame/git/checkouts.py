@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,7 @@ from blueflame.git.spares.store import (
     put_spare,
     take_spare,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.system.files import build_file_error
 from blueflame.system.process import run

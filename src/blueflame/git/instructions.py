@@ -8,11 +8,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from blueflame.git.blobs import read_files_at
 from blueflame.git.repository import Repository
 from blueflame.git.trees import list_tree_files
+from blueflame.lazy_dataclass import dataclass
 from blueflame.paths.locks import LockPath, covers, fold_path
 
 MAX_FILES = 20

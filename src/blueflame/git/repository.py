@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from blueflame.git.command import (
     split_nul,
     try_git,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, GitFailed, NoBaseBranch, Refused, WorldError
 from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, explain_file_errors, list_files_below, write_atomically

@@ -13,7 +13,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +38,7 @@ from blueflame.git.steps import (
     read_capped,
 )
 from blueflame.git.untrusted.branches import check_object_store, read_branch_tip
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
 from blueflame.model.ids import ROLE_NAME, build_attempt_path, is_session_id, is_task_id

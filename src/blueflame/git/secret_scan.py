@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from shutil import which
 from tempfile import TemporaryDirectory, gettempdir
@@ -35,6 +35,7 @@ from blueflame.git.blobs import list_ways_to_read
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_commits
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings

@@ -14,11 +14,11 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from blueflame.git.command import build_git_error, run_git, split_nul, try_git
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 
 INCLUDE_FILE = ".worktreeinclude"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import GitFailed
 from blueflame.model.verdict import Violation
 

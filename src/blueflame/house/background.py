@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.orchestrator.project import Project
 from blueflame.system.files import rotate_log
 from blueflame.system.process import BackgroundProcess, start_background

@@ -6,7 +6,6 @@ Blocking: run it in a thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from blueflame.dispatch.state import replay_house
 from blueflame.house.repository import FAILURES
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.journal import Journal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import JournalEntry
 from blueflame.model.house.event import OpenGate
 from blueflame.orchestrator.project import Project

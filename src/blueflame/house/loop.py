@@ -9,7 +9,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from blueflame.dispatch.admission import admit_request
 from blueflame.dispatch.queue import choose_starts
@@ -19,6 +18,7 @@ from blueflame.house.core import HouseCore, RequestIds, is_kept_id
 from blueflame.house.processes import remove_request_files, start_session, write_request_files
 from blueflame.house.repository import FAILURES, WatchedRepository, list_open_gates
 from blueflame.journal.house import Settlement, WaitingArrival
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError
 from blueflame.model.event import GateOpened
 from blueflame.model.exit_codes import ExitCode

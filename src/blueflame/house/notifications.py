@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from blueflame.dispatch.people import is_announced
@@ -13,6 +12,7 @@ from blueflame.dispatch.quiet_hours import find_quiet_end
 from blueflame.house.desk import HouseDesk
 from blueflame.house.follower import SessionFollower, list_followed
 from blueflame.intake.source import SourceProbe
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import NotifierFailed
 from blueflame.model.gate import GateKind
 from blueflame.model.house.event import OpenGate

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 
 from blueflame import __version__
@@ -24,6 +23,7 @@ from blueflame.intake.source import ServedRepository, SourceContext
 from blueflame.journal.database import Fenced
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.pool import PoolJournal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, Refused, WorldError, find_first_error
 from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
 from blueflame.model.settings.house import PoolSettings

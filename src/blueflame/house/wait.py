@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from blueflame.dispatch.state import replay_house
 from blueflame.house.client import HouseClient, find_record, list_kept, open_house
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.house import HouseJournal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.house.event import RequestState

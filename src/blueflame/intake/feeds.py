@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from blueflame.dispatch.feeds import (
 from blueflame.intake import parse_feed
 from blueflame.intake.fetch import FetchedPage, FetchFailed, PageFetcher
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe, parse_cursor, repeat_steps
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError, ProcessFailed, Refused
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import FeedSettings, SourceSettings

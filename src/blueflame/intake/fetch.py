@@ -13,12 +13,12 @@ import socket
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import cast
 from urllib.parse import urljoin, urlsplit
 
 from blueflame import __version__
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.model.settings.notifications import find_url_problem
 from blueflame.policy.addresses import is_public, is_same_address

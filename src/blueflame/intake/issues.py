@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from blueflame.dispatch.forge_issues import KIND, ForgeIssue, Identify, build_issue_request
 from blueflame.git.forges import ForgeFailed, choose_forge, run_forge
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe, parse_cursor, repeat_steps
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.model.settings.sources import IssueSettings, SourceSettings
 from blueflame.text.sanitize import shorten_line

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from blueflame.documents.plans import format_plan
 from blueflame.git.command import split_nul, try_git
 from blueflame.git.untrusted.live_changes import read_beneath
 from blueflame.intake.source import MAX_WAIT_SECONDS, Clock, Intake, SourceContext, SourceProbe, parse_cursor
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import PlanFileSettings, SourceSettings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from zoneinfo import ZoneInfo
 
 from blueflame.dispatch.schedules import NEVER, Schedule, find_due_time, find_next_time
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe, parse_cursor, repeat_steps
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import SourceSettings, TimedRequestSettings

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError
 from blueflame.model.house.arrival import Arrival, Sender
 

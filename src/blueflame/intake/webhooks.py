@@ -9,12 +9,13 @@ import asyncio
 import errno
 import socket
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blueflame.config.house import read_secret
 from blueflame.dispatch.forge_issues import Identify
 from blueflame.dispatch.webhooks import CallRefused, WebhookRules, check_signature, parse_call, read_call
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError, WorldError
 from blueflame.model.settings.sources import SourceSettings, WebhookSettings
 from blueflame.system.http import (

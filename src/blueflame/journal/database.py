@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import JournalError
 from blueflame.system.disk import describe_file_limit
 from blueflame.system.fd import sync_path

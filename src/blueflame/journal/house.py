@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self, cast, get_args
 
 from blueflame.journal.codec import decode_value, encode_event, format_json
 from blueflame.journal.database import Database, Fenced, Schema, open_to_read, open_to_write
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.house.arrival import Arrival
 from blueflame.model.house.event import HouseEntry, HouseEvent
 

@@ -10,7 +10,6 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -36,6 +35,7 @@ from blueflame.journal.mark import (
     unlink_wal,
 )
 from blueflame.journal.session_tables import SESSIONS
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import JournalError
 from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionOpened
 from blueflame.model.spend import NO_SPEND, Spend

@@ -7,11 +7,12 @@ goes to the archive.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, groupby
 
 from blueflame.knowledge.claims import contradicts, is_negative_claim, normalize_words, says_nearly_the_same
 from blueflame.knowledge.edits import ESSENTIAL
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import KnowledgeCurated
 from blueflame.model.memory import Lesson, Source, get_knowledge_file
 from blueflame.text.tokens import estimate_tokens

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from blueflame.knowledge.entry import build_blank, build_key, canonicalize_text, digest_subject, digest_words
 from blueflame.knowledge.page import Block, KnowledgePage
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.memory import Lesson, Source, get_knowledge_file
 
 ESSENTIAL = "essential:"  # with the name of a file: the key of that section

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
 
 from blueflame.knowledge.distill import list_locks
 from blueflame.knowledge.subjects import find_overlap, parse_subject
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import BLAMELESS, AttemptRecord, Duty, Ending
 from blueflame.model.memory import MemoryRecord
 from blueflame.model.task import HistoryResult, TaskState

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.memory import Lesson
 from blueflame.paths.locks import BadLock, parse_lock
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from blueflame.knowledge.entry import (
     FACTS,
@@ -21,6 +21,7 @@ from blueflame.knowledge.entry import (
     format_facts,
     parse_facts,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.memory import KnowledgeFile, Lesson
 
 MAX_TOKENS = 20_000  # that the front matter of a file may allow

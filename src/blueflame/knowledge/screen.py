@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from blueflame.checks.secrets.entropy import HEX, is_random
 from blueflame.checks.secrets.scan import find_secrets
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.memory import Lesson
 from blueflame.text.sanitize import shorten_line
 

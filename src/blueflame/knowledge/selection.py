@@ -7,7 +7,7 @@ is more tokens than prose and code really have.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from blueflame.knowledge.effect import UNKNOWN_EFFECT, Effect
 from blueflame.knowledge.subjects import find_overlap, find_own_domain, parse_subject
 from blueflame.knowledge.wording import COST_TOKENS, describe_record, word_lesson
 from blueflame.knowledge.words import find_shared_words, index_stems, list_query_words
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Duty
 from blueflame.model.memory import (
     GivenLesson,

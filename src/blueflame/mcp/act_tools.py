@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.mcp.read_tools import Request, SessionName
 from blueflame.mcp.served import CALLER, Served, start_and_wait
 from blueflame.model.errors import JournalError, Refused, UsageError

@@ -3,13 +3,13 @@
 No `from __future__ import annotations`: the SDK reads the annotations of the functions inside.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, Resolve
 from pydantic import BaseModel, Field, create_model
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.mcp.clients import can_ask, explain_errors, format_person
 from blueflame.mcp.read_tools import SessionName, format_answer_command
 from blueflame.mcp.served import Served

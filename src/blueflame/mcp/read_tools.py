@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.mcp.served import Served, count_waiting_for_subagents
 from blueflame.model.errors import Refused, UsageError
 from blueflame.system.clock import SystemClock

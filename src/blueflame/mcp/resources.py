@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.mcp.read_tools import ReadTools
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError

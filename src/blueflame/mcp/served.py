@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.system.environment import CALLER_VARIABLE
 

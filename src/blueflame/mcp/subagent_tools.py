@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.mcp.act_tools import Reply
 from blueflame.mcp.served import Served, list_live_folders
 from blueflame.model.errors import Refused, UsageError

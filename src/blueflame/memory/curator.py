@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from blueflame.knowledge.curate import STALE_COMMITS, Curated, CurationRules, CurationStep, curate_lessons, list_steps
 from blueflame.knowledge.history import PastCommit, count_changes
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory.knowledge_files import KnowledgeFolder
 from blueflame.memory.records import add_effects
 from blueflame.memory.store import MemoryStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from blueflame.knowledge.curate import keep_curation
 from blueflame.knowledge.screen import (
@@ -14,6 +14,7 @@ from blueflame.knowledge.screen import (
     screen_lesson,
     screen_text,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory.shelves import RefusedRecord
 from blueflame.model.memory import (
     Lesson,

@@ -11,13 +11,14 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from blueflame.knowledge.archive import format_archive, is_archive_due, list_archive_names
 from blueflame.knowledge.edits import ESSENTIAL, Recorded, assign_keys, digest_entries, find_edits
 from blueflame.knowledge.page import KnowledgePage, build_page, parse_page, render_page, update_page
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory.shelves import Shelf, group_last_archived
 from blueflame.memory.store import MemoryStore
 from blueflame.model.errors import WorldError

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from blueflame.knowledge.curate import CurationStep
 from blueflame.knowledge.effect import Trial
 from blueflame.knowledge.selection import Choice, Work
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.memory import Lesson, MemoryRecord
 
 

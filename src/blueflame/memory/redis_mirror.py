@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from blueflame.knowledge.screen import Refusal, screen_lesson, screen_text
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory.codec import MAX_RECORD_BYTES, compute_digest, decode_record, dump_record, encode_record
 from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import Lesson, MemoryRecord, Source

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blueflame.knowledge.edits import Recorded
+from blueflame.lazy_dataclass import dataclass
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS shelves (file TEXT PRIMARY KEY, digest TEXT NOT NULL, entries TEXT NOT NULL, "

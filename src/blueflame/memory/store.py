@@ -6,13 +6,14 @@ import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from blueflame.knowledge.edits import Edits
 from blueflame.knowledge.effect import Effect, Trial
 from blueflame.knowledge.selection import Work
 from blueflame.knowledge.subjects import parse_subject
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory import shelves, trials
 from blueflame.memory.codec import compute_digest, decode_record, encode_record
 from blueflame.memory.provider import JournalMark

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 

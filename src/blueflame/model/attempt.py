@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.hand_off import HandOff
 from blueflame.model.memory import GivenLesson
 from blueflame.model.seat import Allocation

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+
+from blueflame.lazy_dataclass import dataclass
 
 ALLOW, BLOCK = "allow", "block"
 CHAIN_HASH_LENGTH = 16

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Risk, Weakening
 from blueflame.model.verdict import Check
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import isfinite
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.seat import ContextBudget
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Assignment, Task

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.seat import Seat
 from blueflame.model.sizing import ChosenBy, Tier
 

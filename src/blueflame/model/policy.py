@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from blueflame.lazy_dataclass import dataclass
 
 CANARY = "BlueflameCanary"
 """A tool that is never allowed: its refusal proves that the watcher works."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from blueflame.lazy_dataclass import dataclass
 
 TYPE_CHECKING = False  # typing alone would cost every warden some 8 ms
 if TYPE_CHECKING:

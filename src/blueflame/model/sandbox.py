@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from blueflame.lazy_dataclass import dataclass
 
 HOME = "/home/agent"
 TMP = "/tmp"  # noqa: S108 - inside the sandbox, where it is a private folder

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
+
+from blueflame.lazy_dataclass import dataclass
 
 CLEAR = 0.7
 """The confidence from which a sizing decides."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.verdict import StageVerdict
 
 DEFAULT_GROUP = "main"  # of a journal without groups; a plan gives a task without one its own

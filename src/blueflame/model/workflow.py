@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 from types import MappingProxyType
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import USUAL_ROLES, WITHOUT_TASK, Duty
 from blueflame.model.task import Assignment
 

@@ -9,10 +9,11 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.settings import Settings
 from blueflame.model.verdict import Check
 from blueflame.system.files import write_atomically

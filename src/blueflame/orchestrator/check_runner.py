@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from blueflame.checks.failed_tests import compare_with_base, find_broken_on_base, is_as_red
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.model.verdict import Check
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from blueflame.git.results import CollectedResult, collect_result, delete_refs, 
 from blueflame.git.spares.store import SPARES
 from blueflame.git.untrusted.unfinished import commit_unfinished
 from blueflame.journal.journal import Journal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import GitFailed, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay

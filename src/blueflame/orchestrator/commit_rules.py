@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blueflame.git.command import find_identity
 from blueflame.git.repository import Repository, list_subjects
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt
 from blueflame.model.policy import Policy
 from blueflame.model.settings import Settings

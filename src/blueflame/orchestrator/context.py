@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from blueflame.agents.runtime import AgentOutput, Runtime
 from blueflame.config.load import LoadedConfig
 from blueflame.git.repository import Repository
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory.provider import NO_MEMORY, MemoryProvider
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import Event

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from blueflame.git.command import build_identity_environment
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import SandboxLevel, SandboxSpec
 from blueflame.model.settings import Settings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from blueflame.journal.journal import Message
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt, Duty
 from blueflame.model.event import (
     AttemptCancelled,

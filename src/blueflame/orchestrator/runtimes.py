@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from blueflame.agents.credentials import find_access, find_home
@@ -13,6 +12,7 @@ from blueflame.agents.runtime import AgentBrief, Runtime
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import build_attempt_steps
 from blueflame.documents.plans import parse_tasks
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import PLAN_SUBJECT, Duty
 from blueflame.model.errors import Refused
 from blueflame.model.limits import Limits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from blueflame.git.batch import has_commit
 from blueflame.git.command import run_git
@@ -11,6 +10,7 @@ from blueflame.git.landing import Advanced, Dirty, advance_branch
 from blueflame.git.merge import MergeConflict, find_tree
 from blueflame.git.rebase import revert_range
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import LandingUndone

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.paths.locks import WILDCARDS, parse_lock
 
 if TYPE_CHECKING:

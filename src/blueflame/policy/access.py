@@ -6,9 +6,9 @@ Reads obey the blocked paths; writes also obey the allowed paths, the task's sco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.policy import EVERYDAY, Decision, Policy, PolicyEnvironment
 from blueflame.paths.build_outputs import is_build_output
 from blueflame.paths.locks import WILDCARDS, LockPath, covers, fold_path, parse_locks

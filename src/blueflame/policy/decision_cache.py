@@ -7,8 +7,9 @@ long as those checks give the same answers, so they are repeated every time.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.policy import Decision, PathRules
 
 MAX_ENTRIES, MAX_QUESTIONS, MAX_COMMAND_LENGTH = 256, 64, 5_000

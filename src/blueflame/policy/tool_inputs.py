@@ -6,10 +6,10 @@ A tool that is missing here is refused even if the policy allows it, because its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.path_names import sanitize_text
 
 

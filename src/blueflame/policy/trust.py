@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.settings import Settings
 from blueflame.model.settings.fields import Section
 from blueflame.model.settings.permissions import PermissionSettings

@@ -7,8 +7,9 @@ commit, which incidents there were. Every list is bounded; what is left out is c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model import event as happened
 from blueflame.model.attempt import PASSING, AttemptRecord, Ending
 from blueflame.model.changeset import ChangesetRecord

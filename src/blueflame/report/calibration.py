@@ -8,10 +8,11 @@ were red after the merge, or when it was undone. Work that is still under way is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from itertools import pairwise
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model import event as happened
 from blueflame.model.event import JournalEntry
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from blueflame.git.repository import Repository
 from blueflame.git.results import read_diff
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.report.build import Report

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from blueflame.lazy_dataclass import dataclass
 
 MIN_WIDTH = 0.5  # percent: a shorter bar would be too small to see and to touch
 GAP_WIDTH = 0.04  # of the busy time

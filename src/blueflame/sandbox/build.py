@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import (
     HOME,

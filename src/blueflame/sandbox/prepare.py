@@ -9,12 +9,12 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import TMP, MountKind, SandboxLevel, SandboxSpec
 from blueflame.sandbox import seccomp

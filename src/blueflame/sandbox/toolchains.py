@@ -11,9 +11,10 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.sandbox import Mount
 from blueflame.sandbox.bwrap import is_below
 from blueflame.sandbox.mount_finder import MountFinder

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import JournalEntry, PlanApproved, PlanProposed
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand

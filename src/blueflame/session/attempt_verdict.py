@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import COMMITTING, Duty, Ending
 
 

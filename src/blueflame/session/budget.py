@@ -7,8 +7,9 @@ is in its own unit, and what an attempt may use is reserved in every shared budg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Budget, Ceiling, Spend, Unit

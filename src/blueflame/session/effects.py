@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import GateKind

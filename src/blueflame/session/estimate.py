@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from blueflame.billing.prices import build_listed_rows
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import PLAN_SUBJECT, USUAL_ROLES, Duty
 from blueflame.model.limits import AttemptCostRange, Limits
 from blueflame.model.memory import MemoryRecord, RoleSpend, SessionSummary

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt, AttemptRecord, Duty, Ending
 from blueflame.model.hand_off import HandOff, HandOffStatus
 from blueflame.session.state import Session

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.task import TaskState
 from blueflame.session.state import Session

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt, AttemptRecord, Duty, find_usual_duty
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import (

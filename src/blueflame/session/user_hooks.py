@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import AttemptOutcome
 from blueflame.model.changeset import Changeset, FileChange
 from blueflame.model.task import Task, TaskRecord, dump_task

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from blueflame.lazy_dataclass import dataclass
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 200

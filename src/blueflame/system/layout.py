@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.files import explain_file_errors
 
 STATE_FOLDER = ".blueflame"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.files import explain_file_errors
 
 BLOCK_BYTES = 256 * 1024

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import psutil
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.model.limits import Capacity
 from blueflame.model.settings import Settings

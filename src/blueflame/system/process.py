@@ -18,11 +18,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import IO, NamedTuple, ParamSpec
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.environment import remove_model_keys
 from blueflame.system.files import open_temporary_file

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, hash_audit_line
 from blueflame.system.files import build_file_error
 from blueflame.text.sanitize import shorten_line

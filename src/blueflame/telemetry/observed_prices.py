@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.spend import Spend
 from blueflame.system.files import build_file_error, write_atomically
 from blueflame.telemetry.usage import MeteredUsage, has_same_tokens, is_credible

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from blueflame.agents.runtime import CallNotRun, Runtime, Signal, TextOutput, UsageReport, read_new_signals
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend

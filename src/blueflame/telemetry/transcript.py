@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from blueflame.agents.runtime import OutputProblem, Runtime, Signal, TextOutput, UsageReport, read_new_signals
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.audit import ALLOW, ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.lines import STEP_BYTES, FileTail

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.files import explain_file_errors
 from blueflame.system.lines import STEP_BYTES, FileTail

@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +20,8 @@ from itertools import count
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qsl
+
+from blueflame.lazy_dataclass import dataclass
 
 MAX_TEXT_UNITS, MAX_CAPTION_UNITS, MAX_BUTTON_BYTES = 4096, 1024, 64
 MAX_POLL_SECONDS = 50.0

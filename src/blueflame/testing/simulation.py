@@ -7,12 +7,13 @@ learn from git, processes and people comes from SimulatedOutcomes. Tests and ben
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import Build, Conflict, Resolution
 from blueflame.model.event import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from blueflame.checks.postcheck import MAX_SUBJECT_LENGTH
+from blueflame.lazy_dataclass import dataclass
 
 CONVENTIONAL, COMPONENT, TICKET, PLAIN = "conventional", "component", "ticket", "plain"
 TYPES = "feat fix docs chore refactor test tests perf build ci style revert deps"

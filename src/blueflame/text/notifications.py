@@ -7,10 +7,10 @@ title that looks like a secret is withheld.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blueflame.checks.secrets.scan import find_secrets
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model import event as happened
 from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate, GateKind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blueflame.codebase.draw import describe_gap
 from blueflame.codebase.facts import FOLDER_DEPTH, Folder, MapFacts, compute_facts, list_folders
 from blueflame.codebase.survey import CodeFile, CodeSurvey, Coverage, Symbol
+from blueflame.lazy_dataclass import dataclass
 from blueflame.text.sanitize import clean_line
 from blueflame.views.parts import pick
 

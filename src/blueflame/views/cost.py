@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blueflame.billing.price_table import AS_OF
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.spend import Spend
 from blueflame.session.accounts import CostEntry, CostTotal, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange

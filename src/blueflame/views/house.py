@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from blueflame.house.client import HouseClient, list_kept
 from blueflame.house.repository import WatchedRepository, list_open_gates
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.pool import PoolJournal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.house.event import (
     HOUSE,

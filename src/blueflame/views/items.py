@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from blueflame.checks.leftovers import find_leftover_note
 from blueflame.documents.plans import format_plan
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import PLAN_SUBJECT, AttemptOutcome, AttemptRecord, Duty, SentMessage
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind

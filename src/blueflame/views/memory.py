@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from blueflame.knowledge.effect import Effect
+from blueflame.lazy_dataclass import dataclass
 from blueflame.memory.shelves import RefusedRecord
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.memory import (

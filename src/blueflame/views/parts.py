@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, NotRequired, TypedDict
+
+from blueflame.lazy_dataclass import dataclass
 
 
 class NamedValue(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import WITHOUT_TASK, Duty
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.state import Session
 from blueflame.text.format import format_count

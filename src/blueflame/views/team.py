@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt
 from blueflame.model.memory import MemoryRecord
 from blueflame.model.seat import Seat

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from blueflame.agents.runtime import (
 )
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.session.unsupported_settings import is_program_named
 from blueflame.system.files import write_atomically

@@ -19,7 +19,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from blueflame.agents.hook import HOOK_TIMEOUT, PORT_VARIABLE, find_hook
 from blueflame.agents.programs import CommandRuntime, Program, build_fence_variables, write_fence
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.model.policy import SKILL
 from blueflame.model.spend import Unit

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from blueflame.agents.programs import VERSION_PATTERN, Program, is_native, locate_command, parse_version, run_with_flag
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed
 
 MIN_VERSION = "2.1.295"

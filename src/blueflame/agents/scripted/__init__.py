@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from blueflame.agents.scripted import player
 from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, Script, build_attempt_steps, load_script
 from blueflame.agents.scripted.steps import TOKEN_FIELDS
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, to_micro_usd
 from blueflame.system.files import write_atomically

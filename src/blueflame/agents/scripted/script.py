@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from blueflame.agents.scripted.behaviours import BEHAVIOURS, MAX_TITLE, Step, bu
 from blueflame.agents.scripted.placeholders import fill_placeholders
 from blueflame.agents.scripted.steps import ROGUE, StepError, mark_rogue, read_step
 from blueflame.documents.yaml import Document, KeyPath, read_document
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import PLANNER, USUAL_ROLES
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.model.ids import ROLE_NAME, is_task_id

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from blueflame.agents.programs import build_python_command, join_prompt
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal, parse_json_line, parse_own_message
 from blueflame.agents.subagent import relay
 from blueflame.git.command import build_agent_identity
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.system.files import write_atomically
 

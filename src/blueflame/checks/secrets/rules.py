@@ -6,12 +6,12 @@ import re
 import tomllib
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from pkgutil import get_data
 from typing import Any, Final
 
 from blueflame.checks.secrets.entropy import is_example, is_placeholder, is_random
+from blueflame.lazy_dataclass import dataclass
 
 MatchCheck = Callable[[re.Match[str]], bool]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from itertools import chain, groupby
 from operator import attrgetter
@@ -23,6 +23,7 @@ from blueflame.checks.secrets.rules import (
     TAIL,
     SecretRule,
 )
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Commit
 from blueflame.model.verdict import Violation
 from blueflame.paths.globs import BadPattern, Globs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from rich.text import Text
 from blueflame.cli.console import build_columns
 from blueflame.cli.render.diff import render_diff, show_in_pager
 from blueflame.documents.plans import format_plan, read_plan
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import PlanError, ProcessFailed
 from blueflame.model.gate import Answer, Gate, GateKind, Option
 from blueflame.model.task import Task

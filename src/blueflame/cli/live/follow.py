@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import partial
 
@@ -18,6 +18,7 @@ from blueflame.cli.live.view import ActivityReader, EventLines, LiveFrame, LiveV
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.activity import draw_activity_line, draw_command_line
 from blueflame.journal.journal import Journal
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from itertools import islice
 from operator import add
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading
 from blueflame.cli.render.activity import ACTIVITY_MARKS, draw_activity, draw_budget_bar
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.event import RuntimeParked

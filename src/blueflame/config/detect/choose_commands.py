@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands, combine_commands
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.verdict import Check
 
 FEW_FAILURES, FEW_OF = 5, 50  # more of them, and more than one in 50, are a reason to try another way to set it up

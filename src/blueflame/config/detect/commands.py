@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from blueflame.lazy_dataclass import dataclass
 
 COPY = "/tmp/copy"  # noqa: S108 - the sandbox's own
 PROGRAMS = "~/.local/bin"  # in the sandbox's own home: on its PATH, and kept with the dependencies

@@ -7,11 +7,12 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from blueflame.git.command import try_git
+from blueflame.lazy_dataclass import dataclass
 
 MAX_CHARS = 500_000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from blueflame.config.detect.commands import Commands, ProjectCommands, choose_likeliest
@@ -14,6 +13,7 @@ from blueflame.config.detect.projects import detect_projects
 from blueflame.config.locate import CONFIG_NAME
 from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.repository import SUBMODULE_MODE
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 from blueflame.paths.file_kinds import (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -48,6 +47,7 @@ from blueflame.doctor.guards.walls import (
     judge_system_folders,
 )
 from blueflame.doctor.probe_runs import GuardEvidence, gather_evidence
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 from blueflame.orchestrator.foreground_sandbox import find_highest_level, find_sandbox_problems

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 from blueflame.billing.sse import AnswerParser, Json, parse_json
 from blueflame.gateway.cassette.merge import merge_pieces
+from blueflame.lazy_dataclass import dataclass
 
 TextChange: TypeAlias = Callable[[str], str]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.http import RequestHead, RequestRefused, build_malformed_refusal
 
 MAX_PARTS = 1_000_000  # objects, lists and their items; each takes up to 250 bytes when it is parsed

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blueflame.gateway.model_api.failures import (
     MAX_REASON_LENGTH,
@@ -26,6 +26,7 @@ from blueflame.gateway.model_api.failures import (
 )
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.options import ModelOptions
+from blueflame.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from blueflame.billing.usage import FEWEST_BYTES_PER_TOKEN, Usage, UsageReader
@@ -13,6 +13,7 @@ from blueflame.gateway.model_api.failures import NETWORK
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
 from blueflame.gateway.options import BudgetLimit
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.http import RequestRefused
 from blueflame.text.format import format_dollars
 

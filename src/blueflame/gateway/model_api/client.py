@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from blueflame.gateway.access_log import AccessEntry
@@ -17,6 +17,7 @@ from blueflame.gateway.model_api.endpoints import ModelRoute
 from blueflame.gateway.model_api.usage_log import CallRecord
 from blueflame.gateway.options import ProviderApi
 from blueflame.gateway.relay import Stream
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.http import HOP_BY_HOP_HEADERS, RequestHead
 
 T = TypeVar("T")

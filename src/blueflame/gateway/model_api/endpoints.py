@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.http import RequestHead
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from blueflame.billing.sse import parse_json
 from blueflame.gateway.model_api.errors import BUDGET_STATUS
 from blueflame.gateway.model_api.response import ProviderAnswer
+from blueflame.lazy_dataclass import dataclass
 
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _SPAN = re.compile(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m(?!s))?(?:([0-9.]+)s)?(?:([0-9.]+)ms)?")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from blueflame.gateway.model_api.body import BrokenMessage, ChunkDecoder, iterate_body
 from blueflame.gateway.relay import Stream
+from blueflame.lazy_dataclass import dataclass
 
 MAX_HEADERS = 200
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?")

@@ -11,12 +11,12 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from blueflame.billing.prices import PriceRow, compute_cost, find_row, is_dearer, parse_row
 from blueflame.billing.usage import Usage
 from blueflame.gateway.access_log import format_now
 from blueflame.gateway.options import ModelOptions
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.fd import append_line
 
 FILE_NAME, SENT_NAME = "usage.jsonl", "sent.jsonl"

@@ -12,12 +12,12 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from blueflame.git.command import OBJECT_ID
 from blueflame.git.damage import CHUNK_BYTES, ends_with_checksum
+from blueflame.lazy_dataclass import dataclass
 from blueflame.system.files import list_files_below
 
 MAX_READ_BYTES = 256_000_000  # of files, and of objects when they are not compressed

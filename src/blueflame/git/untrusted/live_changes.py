@@ -12,13 +12,14 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from blueflame.git.checkouts import get_record_path
 from blueflame.git.command import split_nul, try_git
 from blueflame.git.repository import Repository
 from blueflame.git.trees import list_tree
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 
 MAX_ENTRIES = 200_000  # names in one checkout

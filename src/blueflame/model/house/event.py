@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import GateAnswered, GateOpened, GateWithdrawn
 from blueflame.model.gate import Gate
 from blueflame.model.house.arrival import IncomingRequest, Sender

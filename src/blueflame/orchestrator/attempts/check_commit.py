@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from blueflame.config.locate import CONFIG_NAME
 from blueflame.git.checkouts import get_home_path, list_checkouts, make_checkout, remove_checkout
 from blueflame.git.merge import digest_tree_without, find_tree
 from blueflame.git.seed_checkout import seed_checkout
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Checked, Event
 from blueflame.model.verdict import Check

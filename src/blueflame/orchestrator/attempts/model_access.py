@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from blueflame.agents.runtime import AgentLaunch
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.orchestrator.context import SessionContext

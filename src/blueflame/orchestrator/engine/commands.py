@@ -7,10 +7,10 @@ finds their results instead of running them twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,

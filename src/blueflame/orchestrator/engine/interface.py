@@ -7,12 +7,13 @@ whether it is alive, and how it is ended. An attempt that fails is a result, not
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from blueflame.agents.runtime import AgentOutput, Runtime
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 
 MAX_OUTPUT_BYTES = 200 * 1024 * 1024

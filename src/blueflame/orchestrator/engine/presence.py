@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.orchestrator.engine.interface import AttemptEngine, Running
 from blueflame.system import flock
 from blueflame.system.files import read_modified_at

@@ -13,10 +13,10 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import blueflame
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.process import BackgroundProcess, find_start_fix, open_log, read_tail, start_background
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from blueflame.checks.failed_tests import compare_with_base
@@ -17,6 +17,7 @@ from blueflame.git.merge_sides import MergeSide, read_changed_files
 from blueflame.git.rebase import CannotRebase
 from blueflame.git.repository import Repository
 from blueflame.git.secret_scan import scan_changeset
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord, Conflict
 from blueflame.model.errors import WorldError
 from blueflame.model.event import (

@@ -9,9 +9,9 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import detect_drift

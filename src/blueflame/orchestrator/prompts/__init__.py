@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from string import Template
 from threading import Lock
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateNotFound
 
 from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused, WorldError

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from posixpath import join, normpath
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.policy import ASK_TOOL
 from blueflame.policy.dialects.codex_patch import BadPatch, PatchAction, parse_patch
 

@@ -7,10 +7,11 @@ None, and is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from posixpath import join, normpath
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.codex_patch import BadPatch, parse_patch
 

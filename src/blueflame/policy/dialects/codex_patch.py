@@ -5,8 +5,9 @@ Codex tolerates blanks around headings; here a heading starts its line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from blueflame.lazy_dataclass import dataclass
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 END_OF_FILE = "*** End of File"

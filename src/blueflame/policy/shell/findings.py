@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.shell.state import ShellState
 from blueflame.policy.shell.syntax import SyntaxNode, UnreadableSyntax
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.policy import Decision, PathRules, Policy
 from blueflame.policy.shell.marks import (
     ANY,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.shell.marks import MARKS, NUMBER, ROOT, START
 from blueflame.policy.shell.words import Values
 

@@ -7,8 +7,8 @@ groups can have one (a1 needs b1, b2 needs a2); such groups cannot land one afte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.task import Task
 from blueflame.session.scheduling.graph import find_components, sort_topologically
 

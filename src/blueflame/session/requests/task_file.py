@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import Event, GateWithdrawn, TaskMoved, TasksImported
 from blueflame.model.gate import GateKind
 from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryResult, Task, TaskRecord, TaskState

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.limits import PASSED, REVIEWED
 from blueflame.model.task import VERIFIED, Task, TaskState
 from blueflame.paths.locks import HeldLocks, LockPath, do_locks_overlap, parse_task_locks

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.sizing import CodeMap
 from blueflame.session.sizing.wording import WELL_KNOWN_FILES, Wording
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.memory import MemoryRecord, SessionSummary
 from blueflame.model.sizing import ChosenBy, PastRequest, Sizing, Tier
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.model.sizing import CodeMap, PastRequest, Sizing, Tier
 from blueflame.session.sizing.places import Places, find_places
 from blueflame.session.sizing.similar import weigh_history

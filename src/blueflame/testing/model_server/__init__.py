@@ -10,11 +10,12 @@ import json
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.testing.model_server.dialect import Tokens
 from blueflame.testing.model_server.http import ModelHttpServer
 from blueflame.testing.model_server.script import read_model_script

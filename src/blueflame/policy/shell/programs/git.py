@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.shell.marks import is_static, split_names
 from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
 

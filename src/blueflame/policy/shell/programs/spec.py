@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.shell.marks import ANY, LOOSE, ONE, UNKNOWN, is_static
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from blueflame.lazy_dataclass import dataclass
 from blueflame.policy.shell.marks import LOOSE, MARKS, PIPE, UNKNOWN, is_static, split_names
 from blueflame.policy.shell.programs.listers import FIND_VALUES, list_printed_names, split_find
 from blueflame.policy.shell.programs.spec import ProgramSpec, build_spec
