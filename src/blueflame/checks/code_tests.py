@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from blueflame.lazy_dataclass import dataclass
+from blueflame.lazy_pattern import compile_later
 
 MAX_LINE_LENGTH = 400
 APPROXIMATE_COMPARISON = r"approx|[aA]lmost_?[eE]qual|toBeCloseTo|InDelta|InEpsilon|be_within|isCloseTo|allclose"
@@ -119,7 +120,7 @@ def is_skip(language: TestLanguage, line: str) -> bool:
     return not line.startswith(language.comment) and language.skips.search(line) is not None
 
 
-EMPTY_STATEMENT = re.compile(r"""^(?:pass|\.\.\.|return;?|end|[\s(){}\[\];,]*|(?:'''|\"\"\").*)$""")
+EMPTY_STATEMENT = compile_later(r"""^(?:pass|\.\.\.|return;?|end|[\s(){}\[\];,]*|(?:'''|\"\"\").*)$""")
 
 
 def is_effective(language: TestLanguage, line: str) -> bool:
@@ -138,9 +139,9 @@ def _build_language(
     return TestLanguage(
         suffixes=suffixes,
         comment=comment,
-        opens=re.compile(opens, re.MULTILINE),
-        vague=re.compile(f"{vague}|{APPROXIMATE_COMPARISON}"),
-        **{name: re.compile(pattern) for name, pattern in patterns.items()},
+        opens=compile_later(opens, re.MULTILINE),
+        vague=compile_later(f"{vague}|{APPROXIMATE_COMPARISON}"),
+        **{name: compile_later(pattern) for name, pattern in patterns.items()},
     )
 
 

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable
 
 from blueflame.checks.failed_tests import ESCAPES
+from blueflame.lazy_pattern import compile_later
 
 MAX_LINE_LENGTH = 300  # a summary is shorter, and no pattern is slow
-NUMBER_AND_WORD = re.compile(r"(\d+) (\w+)")
+NUMBER_AND_WORD = compile_later(r"(\d+) (\w+)")
 RAN = frozenset({"passed", "failed", "xpassed"})
 
 
@@ -40,7 +41,7 @@ def _read_summary(match: re.Match[str]) -> int:
 
 
 SUMMARIES = tuple(
-    re.compile(pattern, re.MULTILINE)
+    compile_later(pattern, re.MULTILINE)
     for pattern in (
         # pytest: `3 failed, 39 passed, 2 skipped in 0.12s`, with or without its frame
         r"^(?:=+ )?(?P<words>\d+ [a-z]+(?: passed)?(?:, \d+ [a-z]+(?: passed)?)*) in [\d.]+s\b",
@@ -77,13 +78,13 @@ SUMMARIES = tuple(
         r"^Files=\d+, Tests=(?P<ran>\d+),",  # prove
     )
 )
-GO_TEST = re.compile(r"^\s*--- (?:PASS|FAIL): ", re.MULTILINE)
-GO_PASSED = re.compile(r"^\s*--- PASS: ", re.MULTILINE)
-GO_PACKAGE = re.compile(r"^(?:ok|FAIL) *\t\S+\t(?:[\d.]+s|\(cached\))(?!.*\[no tests to run\])", re.MULTILINE)
-GO_EMPTY = re.compile(r"\[no test files\]|\[no tests to run\]")
-SUITE = re.compile(r"<testsuite[s\s>]")
-TEST_CASE = re.compile(r"<testcase[\s>]")
-SKIPPED_CASE = re.compile(r"<skipped[\s/>]")
+GO_TEST = compile_later(r"^\s*--- (?:PASS|FAIL): ", re.MULTILINE)
+GO_PASSED = compile_later(r"^\s*--- PASS: ", re.MULTILINE)
+GO_PACKAGE = compile_later(r"^(?:ok|FAIL) *\t\S+\t(?:[\d.]+s|\(cached\))(?!.*\[no tests to run\])", re.MULTILINE)
+GO_EMPTY = compile_later(r"\[no test files\]|\[no tests to run\]")
+SUITE = compile_later(r"<testsuite[s\s>]")
+TEST_CASE = compile_later(r"<testcase[\s>]")
+SKIPPED_CASE = compile_later(r"<skipped[\s/>]")
 
 
 def _count_go_tests(text: str) -> int | None:

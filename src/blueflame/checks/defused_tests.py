@@ -21,27 +21,28 @@ from blueflame.checks.code_tests import (
     TestLanguage,
     is_assertion,
 )
+from blueflame.lazy_pattern import compile_later
 
 _LITERAL = r"(?:true|True|1|!0|'[^']*'|\"[^\"]*\"|nil|null|None)"
 
 ENDS_RUN: Mapping[int, re.Pattern[str]] = {
-    id(PYTHON): re.compile(
+    id(PYTHON): compile_later(
         r"\bos\.(?:_exit|abort|kill|execv\w*)\(|\bsys\.exit\(|\bpytest\.exit\(|^(?:exit|quit)\(|\bSystemExit\b|"
         r"\bfaulthandler\._|\bAssertionError\s*=[^=]|\bsys\.(?:modules|settrace|setprofile)\b.*=|"
         r"\bdef pytest_(?:runtest|collection|sessionfinish|pyfunc_call|ignore_collect|pycollect|itemcollected|"
         r"exception_interact|report_teststatus|generate_tests)|\bshouldfail\b|\.exitstatus\s*="
     ),
-    id(SCRIPT): re.compile(
+    id(SCRIPT): compile_later(
         r"\bprocess\.(?:exit|abort|kill|reallyExit)\(|\bprocess\.exitCode\s*=|\bDeno\.exit\(|"
         r"\b(?:global(?:This)?\.)?(?:expect|assert(?:\.\w+)?)\s*=[^=>]|\bexpect\.extend\("
     ),
-    id(GO): re.compile(r"\bos\.Exit\((?!m\.Run|code|exit|status|ret|rc)|\bsyscall\.Exit\("),
-    id(RUST): re.compile(r"\bprocess::(?:exit|abort)\(|\bmacro_rules!\s*(?:assert|assert_eq|assert_ne|panic)\b"),
-    id(JAVA): re.compile(r"\bSystem\.exit\(|\bRuntime\.getRuntime\(\)\.(?:halt|exit)\(|\bexitProcess\("),
-    id(RUBY): re.compile(r"(?:^|\s|\.)(?:exit!?|abort)(?:\s|\(|$)|\bdef (?:assert|refute|expect)\w*|\bat_exit\b"),
+    id(GO): compile_later(r"\bos\.Exit\((?!m\.Run|code|exit|status|ret|rc)|\bsyscall\.Exit\("),
+    id(RUST): compile_later(r"\bprocess::(?:exit|abort)\(|\bmacro_rules!\s*(?:assert|assert_eq|assert_ne|panic)\b"),
+    id(JAVA): compile_later(r"\bSystem\.exit\(|\bRuntime\.getRuntime\(\)\.(?:halt|exit)\(|\bexitProcess\("),
+    id(RUBY): compile_later(r"(?:^|\s|\.)(?:exit!?|abort)(?:\s|\(|$)|\bdef (?:assert|refute|expect)\w*|\bat_exit\b"),
 }
 DEFUSES: Mapping[int, re.Pattern[str]] = {
-    id(PYTHON): re.compile(
+    id(PYTHON): compile_later(
         rf"\bor (?:True|1)\b|^assert \(?(?:True|1|not False|\".*\"|'.*')\)?(?:,|$)|^assert \(.*, *[\"']|"
         rf"\bassertTrue\(True\)|\bassertEqual\(({_LITERAL}), *\1\)|^assert ([\w.]+) == \2$|"
         r"^if (?:False|0|TYPE_CHECKING)\s*:|^while False|"
@@ -49,32 +50,32 @@ DEFUSES: Mapping[int, re.Pattern[str]] = {
         r"\bsuppress\(.*\b(?:AssertionError|Exception|BaseException)\b|parametrize\(.*\[\s*\]\s*\)|"
         r"mark\.flaky\b|\breruns\s*="
     ),
-    id(SCRIPT): re.compile(
+    id(SCRIPT): compile_later(
         rf"\|\| *true\b|\bexpect\(({_LITERAL})\)\.to\w+\(\1\)|\bexpect\(true\)\.toBe(?:Truthy|Defined)|"
         r"\bassert(?:\.ok)?\((?:true|1)\b|\bassert\.\w*[eE]qual\(([\w.]+), *\2\)|"
         r"\bcatch\b.*\{\s*\}|^\}? ?catch\b|\.catch\(\(?\w*\)? *=>|\.each\(\[\s*\]\)|\bif *\(false\)|"
         r"\bretryTimes\(|\bretry: *[1-9]|\bthis\.retries\(|expect\.hasAssertions\(\) *\|\|"
     ),
-    id(GO): re.compile(
+    id(GO): compile_later(
         r"^if false\b|\|\| true\b|\brecover\(\)|\bassert\.(?:True|False)\(t, *(?:true|false)\)|"
         r"\b(?:assert|require)\.Equal\(t, *([\w.\"]+), *\1\)|^_ = "
     ),
-    id(RUST): re.compile(
+    id(RUST): compile_later(
         r"\bassert!\(true\b|\bassert_eq!\(([\w.]+), *\1\)|\|\| true\b|\bcatch_unwind\b|^if false\b|"
         r"#\[should_panic|#\[cfg\(not\(test\)\)\]|#\[cfg_attr\(.*ignore"
     ),
-    id(JAVA): re.compile(
+    id(JAVA): compile_later(
         rf"\|\| true\b|\bassertTrue\(true\b|\bassertEquals\(({_LITERAL}|\d+), *\1\)|\bif *\(false\)|"
         r"\bcatch *\((?:final )?(?:AssertionError|Throwable|Error|Exception)\b|\benabled *= *false|"
         r"@(?:RetryingTest|RepeatedIfExceptionsTest|EnabledIf\w*)|@Test\(expected *= *(?:Exception|Throwable)\b"
     ),
-    id(RUBY): re.compile(
+    id(RUBY): compile_later(
         rf"\|\| true\b|\bassert(?:\s+|\()true\b|\bexpect\(({_LITERAL})\)\.to (?:eq|be)\b.*\1|^if false\b|"
         r"^rescue(?:\s+(?:Exception|StandardError|Minitest::Assertion|RSpec::\S+))?(?:\s*=>.*)?$|\bretry: *[1-9]"
     ),
 }  # fmt: skip
-RETURN = re.compile(r"^(?:return(?: None| nil)?;?|next)$")
-MOCKS = re.compile(
+RETURN = compile_later(r"^(?:return(?: None| nil)?;?|next)$")
+MOCKS = compile_later(
     r"(?:\bpatch(?:\.object)?\(|\bsetattr\(|\bspyOn\(|\bstub(?:s|bed)?\(|\breceive\(|\bwhen\()[^)]*?[\"':.]([\w]+)[\"']?\s*[,)(]"
 )
 

@@ -9,28 +9,29 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from blueflame.lazy_pattern import compile_later
 from blueflame.model.changes import Weakening
 
-RUNNER_NAMES = re.compile(
+RUNNER_NAMES = compile_later(
     r"(?:^|/)(?:conftest\.py|\.?pytest\.(?:ini|toml)|tox\.ini|tox\.toml|noxfile\.py|sitecustomize\.py|usercustomize\.py|"
     r"[^/]+\.pth|\.coveragerc|runtests\.py|(?:jest|vitest|ava|karma|playwright|cypress|wtr|web-test-runner)"
     r"[\w.-]*\.(?:config|conf|setup|workspace)\.\w+|(?:jest|vitest|test)[.-]?setup\.\w+|\.mocharc[^/]*|\.nycrc[^/]*|"
     r"\.taprc|build\.rs|\.cargo/config(?:\.toml)?|\.?nextest\.toml|\.rspec|(?:spec|test|rails)_helper\.rb|"
     r"phpunit[^/]*\.xml[^/]*|junit-platform\.properties|CTestTestfile\.cmake|CTestConfig\.cmake|codecov\.ya?ml)$"
 )
-SHARED_NAMES = re.compile(
+SHARED_NAMES = compile_later(
     r"(?:^|/)(?:pyproject\.toml|setup\.cfg|package\.json|(?:GNU)?[Mm]akefile|justfile|Cargo\.toml|pom\.xml|"
     r"build\.gradle(?:\.kts)?|CMakeLists\.txt|Rakefile|composer\.json|deno\.jsonc?|bunfig\.toml)$"
 )
-TEST_WORD = re.compile(r"test|spec|check|coverage|jest|mocha|vitest|ava|tap|nyc|c8|cov", re.IGNORECASE)
-SECTION = re.compile(r"^\[+(?P<name>[^\]]+)\]+", re.MULTILINE)
-TEST_SECTION = re.compile(
+TEST_WORD = compile_later(r"test|spec|check|coverage|jest|mocha|vitest|ava|tap|nyc|c8|cov", re.IGNORECASE)
+SECTION = compile_later(r"^\[+(?P<name>[^\]]+)\]+", re.MULTILINE)
+TEST_SECTION = compile_later(
     r"(?:tool[.:])?(?:pytest|coverage|tox|nox|unittest|test|profile\.test|\[?test)\b|\.test$|^test"
 )
-TARGET = re.compile(r"^(?P<name>[\w.-]+)[ \t]*(?:[\w*\"' =-]*):(?!=)", re.MULTILINE)
+TARGET = compile_later(r"^(?P<name>[\w.-]+)[ \t]*(?:[\w*\"' =-]*):(?!=)", re.MULTILINE)
 MAX_LINE, MAX_SHOWN = 200, 5
 
-WEAKER_LINE = re.compile(
+WEAKER_LINE = compile_later(
     r"--(?:deselect|ignore(?:-glob)?|maxfail|exitfirst|exclude|skip|pass(?:WithNoTests|-with-no-tests)|no-run|"
     r"testPathIgnorePatterns|forceExit|co\b|collect-only)|(?:^|[\s\"'])-(?:k|m)[ =]|\bdeselect\b|\bnorecursedirs\b|"
     r"\bcollect_ignore|\btestpaths\b|\bpython_(?:files|classes|functions)\b|\btest(?:PathIgnore|Match|Regex)|"
@@ -41,7 +42,7 @@ WEAKER_LINE = re.compile(
     r"\bbail\b|\bretr(?:y|ies)[\"']?\s*[:=]\s*[1-9]|--reruns|PYTHONOPTIMIZE|\bpython3? -O\b|--no-tests|"
     r"\bWILL_FAIL\b|\bDISABLED\b|-p no:(?!cacheprovider)|allow_?[fF]ailure|continue-on-error"
 )
-THRESHOLD = re.compile(
+THRESHOLD = compile_later(
     r"\b(?P<name>fail_under|cov-fail-under|minimum_coverage|branches|functions|lines|statements|check-coverage|"
     r"threshold|target|minimum)\b[\"']?\s*[=: ]\s*(?P<number>\d+(?:\.\d+)?)"
 )

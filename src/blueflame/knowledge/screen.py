@@ -15,16 +15,19 @@ from typing import NamedTuple
 from blueflame.checks.secrets.entropy import HEX, is_random
 from blueflame.checks.secrets.scan import find_secrets
 from blueflame.lazy_dataclass import dataclass
+from blueflame.lazy_pattern import compile_later
 from blueflame.model.memory import Lesson
 from blueflame.text.sanitize import shorten_line
 
 MAX_ENTRY_CHARS = 1_200  # longer ones are cut
 MAX_READ_CHARS = 10_000  # longer ones are refused unread
 MAX_SUBJECT = 40  # paths and symbols
-INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u2060-\u2064\ufeff\ufe00-\ufe0e]")
-HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206f\U000e0000-\U000e007f\ufff9-\ufffb]")
+INVISIBLE = compile_later("[\xad\u180e\u200b-\u200f\u2060-\u2064\ufeff\ufe00-\ufe0e]")
+HIDDEN = compile_later(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206f\U000e0000-\U000e007f\ufff9-\ufffb]"
+)
 LOOKALIKES = str.maketrans("аеорсухіѕјԁԛԝһоαεοιρτυκνАВЕКМНОРСТХІЅ", "aeopcyxisjdqwhoaeoiptukvabekmhopctxis")
-MARKS = re.compile("[*_`~\"'\u2018-\u201f]+")
+MARKS = compile_later("[*_`~\"'\u2018-\u201f]+")
 
 
 class Rule(NamedTuple):
@@ -34,7 +37,7 @@ class Rule(NamedTuple):
 
 
 def _rule(name: str, reason: str, *patterns: str) -> Rule:
-    return Rule(name, reason, re.compile("|".join(f"(?:{each})" for each in patterns)))
+    return Rule(name, reason, compile_later("|".join(f"(?:{each})" for each in patterns)))
 
 
 _AI = r"(?:ai|llm|language model|chatbot|claude|gpt|gemini|copilot|codex)(?: (?:model|agent|assistant))?s?"
@@ -132,10 +135,10 @@ RULES = (
     ),
 )
 QUOTABLE = ("command", "outside-path", "blob")
-PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY")
-HOME = re.compile(r"(?:^|[\s(=:,\"`'])~\w*/\.|(?:^|[\s(=:,])(?:~\w*/\w|/Users/\w)")  # '~/x' in quotes: an alias
-BLOB = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}|(?:[A-Za-z0-9+/]{20,}={0,2}\s+){2,}[A-Za-z0-9+/]{16,}={0,2}")
-LONG_HEX = re.compile(
+PRIVATE_KEY = compile_later(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY")
+HOME = compile_later(r"(?:^|[\s(=:,\"`'])~\w*/\.|(?:^|[\s(=:,])(?:~\w*/\w|/Users/\w)")  # '~/x' in quotes: an alias
+BLOB = compile_later(r"[A-Za-z0-9+/_-]{48,}={0,2}|(?:[A-Za-z0-9+/]{20,}={0,2}\s+){2,}[A-Za-z0-9+/]{16,}={0,2}")
+LONG_HEX = compile_later(
     r"[0-9a-fA-F]{130,}|(?:\\x[0-9a-fA-F]{2}){6,}|(?:\\u[0-9a-fA-F]{4}){6,}|(?:&#x?[0-9a-fA-F]+;){6,}"
 )
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from blueflame.checks.secrets.entropy import is_example, is_placeholder, is_random
 from blueflame.lazy_dataclass import dataclass
+from blueflame.lazy_pattern import compile_later
 
 MatchCheck = Callable[[re.Match[str]], bool]
 
@@ -45,7 +46,7 @@ def _is_random_not_placeholder(found: re.Match[str]) -> bool:
     return not is_placeholder(secret) and is_random(secret)
 
 
-HARMLESS_SUFFIX = re.compile(
+HARMLESS_SUFFIX = compile_later(
     r"(?i)hash|digest|name|path|file|ur[il]|header|type|field|label|regex|pattern|hint|prompt|policy|ttl|limit|size|"
     r"count|length|expir|placeholder|template|endpoint|scope|version|format|prefix|(?:^|[_.-])ids?$|^i[sz]"
 )
@@ -56,10 +57,10 @@ def _is_assigned_secret(found: re.Match[str]) -> bool:
     return not HARMLESS_SUFFIX.search(found["rest"]) and _is_random_not_placeholder(found)
 
 
-COMMON_PASSWORDS = re.compile(
+COMMON_PASSWORDS = compile_later(
     r"(?i)postgres|passw(?:or)?d|pass|root|admin|guest|secret|user(?:name)?|mysql|redis|rabbitmq|mongo|token|changeit"
 )
-TEST_HOSTS = re.compile(
+TEST_HOSTS = compile_later(
     r"(?i)(localhost|127\.|0\.0\.0\.0|\[?::1|example\.|[\w.-]*\.example\b|[\w.-]*\.(test|invalid)\b)"
 )
 
@@ -119,7 +120,7 @@ def _build_rule(row: Mapping[str, Any]) -> SecretRule:
     options = dict(row)
     pattern = reduce(lambda text, part: text.replace(*part), FRAGMENTS.items(), options.pop("pattern"))
     anchors, check = tuple(options.pop("anchors").split()), CHECKS[options.pop("check", "vendor")]
-    return SecretRule(anchors=anchors, pattern=re.compile(pattern), check=check, **options)
+    return SecretRule(anchors=anchors, pattern=compile_later(pattern), check=check, **options)
 
 
 def _load_rules() -> Mapping[str, tuple[SecretRule, ...]]:
@@ -133,10 +134,10 @@ KEYWORD_RULES: Final = (*_RULES["vendor"], *_RULES["named"])
 RULES: Final = (*_RULES["vendor"], *PREFIX_RULES, *_RULES["named"])
 RULE_DESCRIPTIONS: Final = {rule.name: rule.about for rule in RULES}
 
-TAIL: Final = re.compile(r"[_-][A-Za-z0-9]{14}")
+TAIL: Final = compile_later(r"[_-][A-Za-z0-9]{14}")
 """The end of a prefix and what follows it, in every rule of `prefixed`."""
 
-CONFIG_FILE = re.compile(
+CONFIG_FILE = compile_later(
     r"(?i)(?:^|/)(?:\.env[^/]*|[^/]*\.(?:env|ya?ml|ini|cfg|conf|config|properties|toml|tfvars|sh|bash|zsh|service|txt|"
     r"npmrc|pypirc|pgpass)|\.npmrc|\.pypirc|\.netrc|\.bashrc|\.profile|credentials|dockerfile[^/]*|makefile)$"
 )

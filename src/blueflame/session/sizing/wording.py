@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from blueflame.lazy_dataclass import dataclass
+from blueflame.lazy_pattern import compile_later
 from blueflame.session.sizing.vocabulary import (
     ACCOMPANYING,
     ADDITION,
@@ -23,38 +24,40 @@ from blueflame.session.sizing.vocabulary import (
 MAX_CHARS = 20_000  # what follows says no more about the size
 MAX_NAMES = 8  # each is looked for in the repository
 
-LONG_WORD = re.compile(r"\S{300,}")  # no word of a person, and slow to search
-FENCED = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
-QUOTED_LINE = re.compile(r"^(?:>| {4}|\t|Traceback|  File ).*$", re.MULTILINE)
-ITEM = re.compile(r" {0,3}(?:[-*•+]|\(?\d{1,2}[.)]|\[[ x]\])\s+(?=\S)")
-EVIDENCE = re.compile(
+LONG_WORD = compile_later(r"\S{300,}")  # no word of a person, and slow to search
+FENCED = compile_later(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
+QUOTED_LINE = compile_later(r"^(?:>| {4}|\t|Traceback|  File ).*$", re.MULTILINE)
+ITEM = compile_later(r" {0,3}(?:[-*•+]|\(?\d{1,2}[.)]|\[[ x]\])\s+(?=\S)")
+EVIDENCE = compile_later(
     r"\b(reproduc\w*|expected|actual\w*|observed|example|output|environment|acceptance|versions?|notes?|context)\b[^\n]*:?\s*$",
     re.IGNORECASE,
 )
-CLAUSE = re.compile(r"(?<=[.;:!?])\s+|\n+|,\s+(?:and\s+)?(?:then\s+)?|\s+(?:and|then|also|plus)\s+(?:then\s+|also\s+)?")
-OPENING = re.compile(
+CLAUSE = compile_later(
+    r"(?<=[.;:!?])\s+|\n+|,\s+(?:and\s+)?(?:then\s+)?|\s+(?:and|then|also|plus)\s+(?:then\s+|also\s+)?"
+)
+OPENING = compile_later(
     r"(?:please|kindly|also|then|finally|first|next|let'?s|(?:could|can|would) you|"
     r"(?:we|i|you)(?: would|'d)? (?:should|must|need to|want to|have to|like to|want you to)|to)\s+",
     re.IGNORECASE,
 )
 
-IN_BACKTICKS = re.compile(r"`([^`\n]{1,100})`")
-IN_QUOTES = re.compile(r"[\"'“\u2018]([\w-]{3,40})[\"'”\u2019]")
-SYMBOL = re.compile(
+IN_BACKTICKS = compile_later(r"`([^`\n]{1,100})`")
+IN_QUOTES = compile_later(r"[\"'“\u2018]([\w-]{3,40})[\"'”\u2019]")
+SYMBOL = compile_later(
     r"(?<![\w./-])(?:[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[a-z]+(?:[A-Z][a-z0-9]*)+|_{0,2}[A-Za-z][A-Za-z0-9]*_\w+|"
     r"[A-Za-z_]\w*(?=\(\))|--[a-z][\w-]+)(?![\w/-])"
 )
-IDENTIFIER = re.compile(r"(?:--)?[A-Za-z_][\w-]*(?:(?:\.|::|#)[A-Za-z_]\w*)*(?:\(\))?")
+IDENTIFIER = compile_later(r"(?:--)?[A-Za-z_][\w-]*(?:(?:\.|::|#)[A-Za-z_]\w*)*(?:\(\))?")
 _PRODUCT_NAMES = (
     "github gitlab bitbucket javascript typescript postgresql mysql mongodb oauth graphql websocket websockets macos "
     "ios openapi openai devops youtube linkedin dynamodb rabbitmq restful fastapi sqlalchemy nodejs nextjs"
 )
 PRODUCT_NAMES = frozenset(_PRODUCT_NAMES.split())
-FILE = re.compile(r"(?:\.{0,2}/)?(?:[\w.@+-]+/)*(?:[\w@+-][\w.@+-]*)?\.[A-Za-z][A-Za-z0-9]{0,11}")
-FOLDER = re.compile(r"(?:\.{0,2}/)?(?:[\w.@+-]+/)+(?:[\w.@+-]+)?")
+FILE = compile_later(r"(?:\.{0,2}/)?(?:[\w.@+-]+/)*(?:[\w@+-][\w.@+-]*)?\.[A-Za-z][A-Za-z0-9]{0,11}")
+FOLDER = compile_later(r"(?:\.{0,2}/)?(?:[\w.@+-]+/)+(?:[\w.@+-]+)?")
 _WELL_KNOWN_FILES = "readme changelog contributing license licence makefile dockerfile gemfile justfile"
 WELL_KNOWN_FILES = frozenset(_WELL_KNOWN_FILES.split())
-PART = re.compile(
+PART = compile_later(
     r"[`'\"]?([\w./-]+)[`'\"]?\s+(?:package|module|folder|directory|service|crate|library|subpackage|component|namespace)\b"
     r"|\b(?:package|module|folder|directory|service|crate)\s+[`'\"]?([\w./-]+)",
     re.IGNORECASE,

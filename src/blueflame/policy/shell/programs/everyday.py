@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from blueflame.lazy_pattern import compile_later
 from blueflame.policy.shell.marks import LOOSE, NUMBER, UNKNOWN, split_names
 from blueflame.policy.shell.programs.filters import FILTERS
 from blueflame.policy.shell.programs.git import GitCall, is_harmless_setting
@@ -115,8 +116,8 @@ _PUBLISHES_LATER = frozenset({"mvn", "mvnd", "mvnw", "gradle", "gradlew", "rake"
 
 _NAMES = frozenset(name for names in EVERYDAY_PROGRAMS.values() for name in names.split()) | frozenset(FILTERS)
 _OBJECTIONS = {name: advice for advice, names in _REFUSED.items() for name in names.split()}
-_VERSION = re.compile(r"-?\d[\d.]*\Z")
-_LOCAL = re.compile(
+_VERSION = compile_later(r"-?\d[\d.]*\Z")
+_LOCAL = compile_later(
     rf"(?:https?://)?(?:localhost|127(?:\.\d{{1,3}}){{3}}|0\.0\.0\.0|\[::1?\])(?::[\d{UNKNOWN}{LOOSE}{NUMBER}]+)?(?:[/?#]|\Z)",
     re.IGNORECASE,
 )
@@ -176,7 +177,7 @@ _GIT_ONLY: Mapping[str, tuple[tuple[str, ...], str]] = {
     "lfs": (("ls-files", "status", "track"), _OFFLINE),
 }
 """Subcommands of which only some verbs stay in the checkout."""
-_FILE = re.compile(r"\.{1,2}\Z|\./|.*/\Z|(?:.*/)?[^/]*\.[A-Za-z][\w-]*\Z")
+_FILE = compile_later(r"\.{1,2}\Z|\./|.*/\Z|(?:.*/)?[^/]*\.[A-Za-z][\w-]*\Z")
 
 
 def is_everyday_git(call: GitCall) -> bool:
