@@ -204,7 +204,7 @@ def remove_abandoned_cgroups(place: str) -> None:
         ours = _find_pid_namespace()
         for name in sorted(os.listdir(place)):
             pid, _, space = name.rpartition("-")[2].partition(".")
-            if not name.startswith(GROUP_PREFIX) or not pid.isdigit() or space not in ("", ours):
+            if not name.startswith(GROUP_PREFIX) or not pid.isdigit() or space != ours:
                 continue
             if not os.path.exists(f"/proc/{pid}"):
                 with suppress(OSError):  # not empty

@@ -262,15 +262,15 @@ def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tup
 def test_groups_of_the_dead_are_swept_and_others_left_alone(tmp_path: Path) -> None:
     dead = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
     ours = Path("/proc/self/ns/pid").stat().st_ino
-    gone = [f"blueflame-ses-1-0-{dead}", f"blueflame-ses-1-0-{dead}.{ours}"]
-    alive = [f"blueflame-ses-1-0-{os.getpid()}", f"blueflame-ses-1-0-{os.getpid()}.{ours}"]
-    others = [f"another-{dead}", "blueflame-word", f"blueflame-of-another-container-{dead}.1"]
-    for name in (*gone, *alive, *others):
+    gone, alive = f"blueflame-ses-1-0-{dead}.{ours}", f"blueflame-ses-1-0-{os.getpid()}.{ours}"
+    of_another_container = [f"blueflame-ses-1-0-{dead}.1", f"blueflame-ses-1-0-{dead}"]
+    others = [f"another-{dead}.{ours}", "blueflame-word", *of_another_container]
+    for name in (gone, alive, *others):
         (tmp_path / name).mkdir()
 
     cgroup.remove_abandoned_cgroups(str(tmp_path))
 
-    assert {path.name for path in tmp_path.iterdir()} == {*alive, *others}
+    assert {path.name for path in tmp_path.iterdir()} == {alive, *others}
 
 
 def test_a_note_that_names_other_groups_is_not_followed(tmp_path: Path) -> None:
