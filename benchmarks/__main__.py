@@ -1,10 +1,11 @@
 """`python -m benchmarks [--small] [NAME ...]`: run the benchmarks, print a table, keep it in benchmarks/results/.
 
-With `--small` they are over in seconds and nothing is kept: the figures mean nothing then.
+With `--small` they are over in seconds and nothing is kept: the figures mean nothing then. One that hangs shows where.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ BENCHMARKS = (
     "house",
 )
 RESULTS = Path(__file__).parent / "results"
+MAX_SMALL_SECONDS = 240
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         print(f"benchmarks: no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
         return 2
+    if small:
+        faulthandler.dump_traceback_later(MAX_SMALL_SECONDS, exit=True)
     for name in wanted:
         module = import_module(f"benchmarks.{name}")
         if small:
