@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -129,16 +130,30 @@ def test_calls_that_a_hook_refused_without_asking_are_not_done_unwatched(
         assert may_hook_be_killed(context, of_runtime) is may_be
 
 
-@pytest.mark.parametrize(("free", "kept"), [(0, None), (1 << 30, "f" * 40)], ids=["a full disk", "room"])
-def test_what_an_agent_was_writing_to_a_full_disk_is_not_continued(
-    free: int, kept: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("printed", "ended", "kept"),
+    [
+        ("tests fail", {}, "f" * 40),
+        ("", {"free_disk": 0}, None),
+        ("cp: error writing 'src/a': Disk quota exceeded", {}, None),
+        ("OSError: [Errno 5] Input/output error", {}, None),
+        ('"EFBIG: file too large, write"', {}, None),
+        ("", {"exit_code": None, "signal": signal.SIGXFSZ}, None),
+        ("", {"exit_code": 128 + signal.SIGXFSZ}, None),
+    ],
+)
+def test_what_an_agent_could_not_write_to_its_end_is_not_continued(
+    printed: str, ended: dict[str, Any], kept: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file is cut off there, and the next attempt would take that for its work."""
     attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
-    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=1, free_disk=free)
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=1, free_disk=1 << 30)
+    outcome = replace(outcome, **ended)
     finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput())
-    paths = SimpleNamespace(worktrees=tmp_path, checkout=tmp_path.joinpath)
-    context = cast("SessionContext", SimpleNamespace(paths=paths, repo=None, engine=LocalEngine(tmp_path)))
+    paths, engine = SimpleNamespace(worktrees=tmp_path, checkout=tmp_path.joinpath), LocalEngine(tmp_path)
+    engine.mirror(attempt.id).mkdir(parents=True)
+    (engine.mirror(attempt.id) / "stderr.log").write_text(printed)
+    context = cast("SessionContext", SimpleNamespace(paths=paths, repo=None, engine=engine))
     policy = SimpleNamespace(allowed_paths=SimpleNamespace(written=()), blocked_paths=SimpleNamespace(written=()))
     monkeypatch.setattr(worker, "load_policy", lambda _path: policy)
     monkeypatch.setattr(worker, "commit_unfinished", lambda *_args: "f" * 40)

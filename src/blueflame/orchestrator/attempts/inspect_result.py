@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -42,7 +43,7 @@ from blueflame.model.verdict import Violation
 from blueflame.orchestrator.commit_rules import build_subject_rule, find_author
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
-from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
+from blueflame.session.attempt_verdict import SHELL_SIGNAL_BASE, AttemptFacts, judge_attempt
 from blueflame.session.environment import classify_problem
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
@@ -56,6 +57,12 @@ from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
 FULL_BELOW_BYTES = 1 << 20
+MAX_SEARCHED_BYTES = 4_000_000
+FAILED_WRITE = re.compile(
+    r"no space left on device|disk quota exceeded|file too large|file size limit exceeded|input/output error|"
+    r"\b(ENOSPC|EDQUOT|EFBIG|EIO): ",
+    re.IGNORECASE,
+)
 MAX_SHOWN_GAPS = 5
 REPAIR_PROGRAM = "run the program by hand, and install it again if it fails there, too"
 OUR_CAUSES = frozenset({"disk", "limit", "io", "lock", "killed"})
@@ -106,6 +113,22 @@ def was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
     return (then is not None and then < FULL_BELOW_BYTES) or (
         measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
     )
+
+
+def may_be_cut_off(context: SessionContext, finished: FinishedAttempt) -> bool:
+    """Whether a file may have only its beginning: its disk was full, or by its output a program could not write.
+
+    Words prove nothing: the attempt is judged without them, and only its commits are continued.
+    """
+    outcome = finished.outcome
+    by_signal = signal.SIGXFSZ in (outcome.signal, (outcome.exit_code or 0) - SHELL_SIGNAL_BASE)
+    printed = read_last_output(context, finished.attempt)
+    return by_signal or was_disk_full(context, outcome) or FAILED_WRITE.search(printed) is not None
+
+
+def read_last_output(context: SessionContext, attempt: Attempt) -> str:
+    errors = context.engine.read_file(attempt.id, "stderr.log") or b""
+    return context.engine.read_log(attempt.id, MAX_SEARCHED_BYTES).text + errors.decode("utf-8", "replace")
 
 
 def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: BlueFlameError) -> AttemptOutcome:

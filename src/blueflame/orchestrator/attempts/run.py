@@ -44,6 +44,7 @@ from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, w
 from blueflame.orchestrator.attempts.curator import read_curator
 from blueflame.orchestrator.attempts.inspect_result import (
     may_hook_be_killed,
+    read_last_output,
     save_fingerprint,
     was_disk_full,
     was_nothing_done_unwatched,
@@ -99,7 +100,6 @@ SPOILT_BY_MACHINE = frozenset(
     {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
 )
 MAX_ERROR_CHARS = 500
-MAX_SEARCHED_BYTES = 4_000_000
 CANARY = "canary: "  # the sandbox's own line
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
@@ -417,13 +417,8 @@ def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> s
     return (
         find_damage(context.repo, filter(None, commits))
         or find_checkout_damage(checkout, finished.base)
-        or find_reported_loss(context.repo, _read_last_output(context, finished.attempt))
+        or find_reported_loss(context.repo, read_last_output(context, finished.attempt))
     )
-
-
-def _read_last_output(context: SessionContext, attempt: Attempt) -> str:
-    errors = context.engine.read_file(attempt.id, "stderr.log") or b""
-    return context.engine.read_log(attempt.id, MAX_SEARCHED_BYTES).text + errors.decode("utf-8", "replace")
 
 
 def _has_filled_disk(context: SessionContext, attempt: Attempt) -> bool:

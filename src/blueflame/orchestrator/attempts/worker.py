@@ -20,7 +20,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.fixed_work import read_fixed_work
 from blueflame.orchestrator.attempts.hand_off import collect_hand_off
-from blueflame.orchestrator.attempts.inspect_result import inspect_commits, was_disk_full
+from blueflame.orchestrator.attempts.inspect_result import inspect_commits, may_be_cut_off
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
@@ -155,9 +155,9 @@ def _judge_empty(session: Session, ended: AttemptOutcome, task: str) -> AttemptO
 def keep_unfinished(context: SessionContext, finished: FinishedAttempt, tip: str | None) -> str | None:
     """Commit what the agent may change and has not committed; the next attempt finds it staged.
 
-    Not if the disk was full: what the agent was writing is cut off, and the next would take that for its work.
+    Not if it could not write: a file may be cut off, and the next attempt would take that for its work.
     """
-    if was_disk_full(context, finished.outcome):
+    if may_be_cut_off(context, finished):
         return None
     try:
         policy = load_policy(context.engine.mirror(finished.attempt.id) / "policy.json")
