@@ -6,10 +6,11 @@ import errno
 import os
 import shlex
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from blueflame.system.disk import describe_file_limit
 from blueflame.system.fd import sync_path
 
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
-RESCUE_SECONDS, RESCUE_PAUSE_SECONDS = 2.0, 0.02
+RESCUE_SECONDS, RESCUE_PAUSE_SECONDS = 6.0, 0.02  # an orchestrator looks every five seconds
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
@@ -41,6 +42,7 @@ class Schema:
     absent: str  # why there may be no file
     kept: str = ""  # what a damaged file does not lose
     fit_reader: Callable[[sqlite3.Connection], None] = lambda _db: None  # gives a reader what an older file has not
+    restore: Callable[[Path], None] = lambda _path: None  # what was deleted while no process had it open to write
 
     @property
     def version(self) -> int:
@@ -99,6 +101,7 @@ def open_to_write(path: Path, schema: Schema) -> sqlite3.Connection:
         if not path.exists():
             _create_file(path, schema)
         _wait_for_rescue(path)
+        schema.restore(path)
         return _connect(path, "mode=rw", schema, _prepare_to_write)
 
 
@@ -106,6 +109,8 @@ def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
     with explain_errors(path, "open", schema):
         if not path.exists():
             raise NoJournal(f"there is no journal at {path}: {schema.absent}")
+        _wait_for_rescue(path)
+        schema.restore(path)
         try:
             return _connect(path, "mode=ro", schema, _prepare_to_read)
         except sqlite3.OperationalError:
@@ -116,18 +121,41 @@ def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
 
 
 def _wait_for_rescue(path: Path) -> None:
-    """Wait while there is a -shm without its -wal: a process has the journal open, and its -wal was deleted.
+    """Wait while a process has the journal open to write and its -wal or -shm was deleted.
 
-    That process notices and puts a copy in place. A second -wal beside the same -shm would damage the journal.
+    That process notices and puts a copy in place. Another -wal or -shm beside its own would damage the journal.
     """
-    until = time.monotonic() + RESCUE_SECONDS  # a dead process left it: SQLite recovers
-    while path.with_name(path.name + "-shm").exists() and not _wal_path(path).exists() and time.monotonic() < until:
+    until = time.monotonic() + RESCUE_SECONDS
+    while not all(read_inodes(path)) and (writer := _find_writer(path)):
+        if time.monotonic() > until:
+            raise JournalError(
+                f"the journal {path} cannot be used: its -wal or -shm was deleted while process {writer} has it open, "
+                f"and only that process has its newest events. Wait until it has saved them; if it hangs, end it "
+                f"(kill {writer}). Then try again. Nothing was changed"
+            )
         time.sleep(RESCUE_PAUSE_SECONDS)
 
 
-def read_inodes(path: Path) -> tuple[int, int]:
-    """The inodes of the journal and its -wal now, 0 for none: SQLite itself would keep writing to a deleted file."""
-    return _read_inode(path), _read_inode(_wal_path(path))
+def _find_writer(path: Path) -> int:
+    """Return a process that has the journal open to write, by the lock that SQLite holds meanwhile; 0 for none."""
+    inode = _read_inode(path)
+    with suppress(OSError), Path("/proc/locks").open() as locks:
+        rows = [line.split() for line in locks if f":{inode} " in line]
+        return next((int(row[4]) for row in rows if row[1] == "POSIX" and _has_open_to_write(row[4], inode)), 0)
+    return 0
+
+
+def _has_open_to_write(pid: str, inode: int) -> bool:
+    for handle in Path("/proc", pid, "fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            if handle.stat().st_ino == inode and handle.lstat().st_mode & stat.S_IWUSR:
+                return True
+    return False
+
+
+def read_inodes(path: Path) -> tuple[int, int, int]:
+    """The inodes of the journal, its -wal and its -shm now, 0 for none: SQLite itself would keep using deleted ones."""
+    return _read_inode(path), _read_inode(_wal_path(path)), _read_inode(path.with_name(f"{path.name}-shm"))
 
 
 def put_copy_in_place(copy: Path, path: Path) -> None:

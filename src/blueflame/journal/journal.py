@@ -31,7 +31,6 @@ from blueflame.journal.mark import (
     mark_written,
     read_mark,
     remove_mark,
-    restore_wal,
     unlink_wal,
 )
 from blueflame.journal.session_tables import SESSIONS
@@ -92,7 +91,6 @@ class Journal(Database):
     def open(cls, path: Path) -> Self:
         """Open it to append and to send; create it if it does not exist."""
         sound = is_as_closed(path) and path.stat().st_size > SMALL_BYTES
-        restore_wal(path)
         db = open_to_write(path, SESSIONS)
         db.execute("PRAGMA wal_autocheckpoint = 0")  # `append` writes back, and marks it
         link_wal(path)
@@ -101,7 +99,6 @@ class Journal(Database):
     @classmethod
     def open_read_only(cls, path: Path) -> Self:
         """Open it for views: never creates it, never blocks a writer. Raises NoJournal."""
-        restore_wal(path)
         return cls(path, open_to_read(path, SESSIONS), writes=False)
 
     def __enter__(self) -> Self:
@@ -254,6 +251,8 @@ class Journal(Database):
 
     def list_waiting(self, session: str | None) -> tuple[Message, ...]:
         """Messages to this session and to any running orchestrator, oldest first; None: only the latter."""
+        if self._writes:
+            self.check_file()  # also while there is nothing to write: others may not open it meanwhile
         return tuple(
             Message(id=id, session=to, at=at, kind=kind, body=json.loads(body))
             for id, to, at, kind, body in self._fetch_all(_WAITING, session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from blueflame.journal.database import Schema, read_version
+from blueflame.journal.mark import restore_wal
 
 
 def m001_events_and_inbox(db: sqlite3.Connection) -> None:
@@ -65,4 +66,5 @@ SESSIONS = Schema(
     absent="no session has been started here yet",
     kept="the commits of every attempt are still under refs/blueflame/",
     fit_reader=_list_sessions_of_older,
+    restore=restore_wal,
 )

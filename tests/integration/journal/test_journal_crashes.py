@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.journal import database
 from blueflame.journal.journal import Journal
 from blueflame.journal.mark import WRITING_BACK, mark_written, read_mark
+from blueflame.model.errors import JournalError
 from blueflame.model.event import CycleStarted
 
 SES = "ses-20260206-143022"
@@ -26,6 +28,7 @@ BATCH = 7
 WRITER = """
 import sys
 from pathlib import Path
+from blueflame.model.errors import JournalError
 from blueflame.model.event import CycleStarted
 from blueflame.journal.journal import Fenced, Journal
 
@@ -151,6 +154,27 @@ def test_a_wal_deleted_after_a_kill_is_restored(tmp_path: Path, gone: tuple[str,
     assert check_whole_batches(path, acknowledged) == look(path)
 
 
+@pytest.mark.parametrize("gone", [("-wal",), ("-wal", "-shm"), ("-shm",)], ids=str)
+def test_no_other_process_opens_a_journal_before_its_writer_has_saved_it(
+    tmp_path: Path, gone: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the writer hangs: what another one sends beside it is lost, or damages the journal."""
+    monkeypatch.setattr(database, "RESCUE_SECONDS", 0.1)
+    path = tmp_path / "journal.db"
+    hanging = Journal.open(path)
+    hanging.append(SES, 0, [CycleStarted(cycle=1, base_sha="f")], 1.0)
+    for end in gone:
+        path.with_name(f"journal.db{end}").unlink()
+    for opened in (Journal.open, Journal.open_read_only):
+        with pytest.raises(JournalError, match=f"while process {os.getpid()} has it open"):
+            opened(path)
+    with pytest.raises(JournalError, match="saved there again"):
+        hanging.list_waiting(SES)
+    hanging.close()
+    with Journal.open(path) as after:
+        assert (after.find_last_seq(SES), after.find_damage()) == (1, ())
+
+
 def test_a_wal_is_not_restored_over_what_was_written_since(tmp_path: Path) -> None:
     path = kill_while_whole(tmp_path)
     path.with_name("journal.db-wal").unlink()
@@ -165,6 +189,7 @@ def test_a_wal_is_not_restored_over_what_was_written_since(tmp_path: Path) -> No
 SENDER = """
 import sys
 from pathlib import Path
+from blueflame.journal import database
 from blueflame.journal.journal import Journal
 
 with Journal.open(Path(sys.argv[1])) as journal:
