@@ -170,6 +170,8 @@ class HouseLoop:
                     self.answers.send_stop(repository, record.session, record.cancelled_by, key=key)
         elif record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
+        elif lost := repository.describe_loss(record.session, record.id):
+            self._hold(repository.name, lost, seconds=0.0)
         elif record.state is RequestState.RUNNING:
             await self._resume(repository, record)
 

@@ -85,6 +85,27 @@ class WatchedRepository:
             self.look()
         return self.watches[session]
 
+    def describe_loss(self, session: str, request: str) -> str:
+        """Why a session that was opened here cannot go on, and what can be done; empty if its journal has it."""
+        if self.watch(session).seq or self.problem:
+            return ""
+        return (
+            f"{session} is missing from {self.project.state.journal}: the journal was deleted or replaced. "
+            f"Put it back from a backup, or give the session up with 'blueflame requests cancel {request}'; "
+            f"its commits stay under refs/blueflame/attempts/{session}/"
+        )
+
+    def find_damage(self) -> str:
+        """What is wrong with its journal, which is read as a whole; empty if it is sound, or nothing was ever run."""
+        try:
+            path = self.project.state.journal
+            if not path.exists():
+                return ""
+            with Journal.open_read_only(path) as journal:
+                return "; ".join(journal.find_damage())
+        except FAILURES as error:
+            return str(error)
+
     def find_start_of(self, request: str) -> BackgroundCommand | None:
         """The process that was started for this request; one before it may end after its session did."""
         return self.command if self.started == request else None
@@ -110,18 +131,27 @@ class WatchedRepository:
         seen = tuple(_describe(file) for file in (path, path.with_name(f"{path.name}-wal")))
         if seen == self._seen:
             return
+        live = [name for name, watch in self.watches.items() if not watch.ended]
         if path.exists():
             with Journal.open_read_only(path) as journal:
                 self.unfinished = next(iter(journal.list_unfinished()), "")
-                if self.unfinished:
-                    self.watches.setdefault(self.unfinished, SessionWatch(self.unfinished))
-                for name, watch in self.watches.items():
-                    for entry in () if watch.ended else journal.read_events(name, watch.seq):
-                        watch.apply(entry)
+                for name in dict.fromkeys((*live, *filter(None, [self.unfinished]))):
+                    self._follow_session(journal, name)
             self._forget_oldest()
+        else:
+            self.unfinished = ""
+            self.watches.update({name: SessionWatch(name) for name in live})
         # the time of a file has steps: a write in the same one, to a file of the same size, would not be noticed
         settled = all(each is None or now - each[2] / 1e9 > RACY_SECONDS for each in seen)
         self._seen = seen if settled else None
+
+    def _follow_session(self, journal: Journal, name: str) -> None:
+        """Apply its new events; all that are there if an older copy of the journal was put back."""
+        watch = self.watches.get(name)
+        if watch is None or journal.find_last_seq(name) < watch.seq:
+            watch = self.watches[name] = SessionWatch(name)
+        for entry in journal.read_events(name, watch.seq):
+            watch.apply(entry)
 
     def _forget_oldest(self) -> None:
         """Those that ended lately are kept for answers that come too late."""

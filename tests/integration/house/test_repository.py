@@ -10,7 +10,7 @@ import pytest
 from blueflame.house.background import BackgroundCommand
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.journal import Journal
-from blueflame.model.event import GateOpened, SessionEnded
+from blueflame.model.event import Event, GateOpened, SessionEnded
 from blueflame.model.gate import FORMS, Gate, GateKind
 from blueflame.system.process import start_background
 from support.houses import OPENED, make_served_repository
@@ -36,6 +36,30 @@ def test_a_write_in_the_same_step_of_the_clock_is_noticed(tmp_path: Path, monkey
         journal.append("ses-1", 2, [SessionEnded(outcome="completed")], 3.0)
         watched.look()
         assert (watched.watch("ses-1").ended, watched.watch("ses-1").gates, watched.unfinished) == ("completed", {}, "")
+
+
+@pytest.mark.parametrize("left", [0, 2], ids=["deleted", "an older copy"])
+def test_a_session_is_followed_by_the_journal_that_is_there(tmp_path: Path, left: int) -> None:
+    """Its end was missed when an older copy was put back and it went on from there."""
+    repository = make_served_repository(tmp_path / "shop")
+    path = repository / ".blueflame" / "journal.db"
+    events: list[Event] = [OPENED, *[GateOpened(gate=GATE)] * 4]
+    watched = WatchedRepository("shop", repository / "blueflame.yaml")
+    with Journal.open(path) as journal:
+        journal.append("ses-1", 0, events, 1.0)
+    watched.look()
+    assert (watched.watch("ses-1").seq, watched.describe_loss("ses-1", "req-1")) == (5, "")
+    for each in path.parent.glob("journal.*"):
+        each.unlink()
+    if left:
+        with Journal.open(path) as journal:
+            journal.append("ses-1", 0, events[:left], 1.0)
+            watched.look()
+            journal.append("ses-1", left, [SessionEnded(outcome="completed")], 2.0)
+    watched.look()
+    assert watched.watch("ses-1").ended == ("completed" if left else "")
+    assert ("requests cancel req-1" in watched.describe_loss("ses-1", "req-1")) == (not left)
+    assert watched.unfinished == ""
 
 
 def test_a_missing_configuration_is_a_problem_with_its_fix_and_goes_away(tmp_path: Path) -> None:
