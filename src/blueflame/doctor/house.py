@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from blueflame.config.house import LoadedHouse
 from blueflame.doctor.environment import DoctorFinding, FindingState
+from blueflame.house.core import HouseCore
 from blueflame.house.repository import WatchedRepository
 from blueflame.intake.source import SourceProbe
 from blueflame.model.errors import BlueFlameError
@@ -45,6 +46,14 @@ def examine_repositories(loaded: LoadedHouse) -> Iterator[DoctorFinding]:
         if role not in roles:
             text = f"no repository has this role; {suggest(role, roles) or 'remove it'}"
             yield DoctorFinding(f"pool.roles.{role}", FindingState.WARNING, text)
+
+
+def examine_journals(core: HouseCore) -> Iterator[DoctorFinding]:
+    """Each journal of a repository is read as a whole, and has the sessions that the house knows."""
+    for name, repository in core.repositories.items():
+        lost = [repository.describe_loss(each.session, each.id) for each in core.state.list_of(name) if each.session]
+        words = "; ".join(filter(None, (*lost, repository.find_damage())))
+        yield DoctorFinding(f"journal {name}", FindingState.BAD if words else FindingState.OK, words or "sound")
 
 
 def examine_sources(kinds: Mapping[str, Callable[[], Sequence[object]]]) -> list[DoctorFinding]:

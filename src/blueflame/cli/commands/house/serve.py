@@ -93,7 +93,7 @@ def examine_house(house: Path | None) -> list[DoctorFinding]:
     from blueflame.chat.faces import FACE_BUILDERS
     from blueflame.config.house import load_house
     from blueflame.doctor.environment import DoctorFinding, FindingState
-    from blueflame.doctor.house import examine_repositories, examine_sources
+    from blueflame.doctor.house import examine_journals, examine_repositories, examine_sources
     from blueflame.house.serve import build_core, build_source_context
     from blueflame.intake.registry import SOURCE_BUILDERS
     from blueflame.journal.house import HouseJournal
@@ -109,7 +109,9 @@ def examine_house(house: Path | None) -> list[DoctorFinding]:
     options = _build_options(loaded, paths)
     try:
         with HouseJournal.open(paths.journal) as journal:
+            journal.refuse_damage()
             core = build_core(options, journal, lambda: None)
+            found += examine_journals(core)
             context = build_source_context(core, options)
             kinds = {kind: partial(build, loaded.settings.sources, context) for kind, build in SOURCE_BUILDERS.items()}
             parts = _build_face_parts(core, options)
