@@ -9,17 +9,16 @@ from pathlib import Path
 from blueflame.dispatch.session_watch import SessionWatch
 from blueflame.dispatch.state import House
 from blueflame.house.background import BackgroundCommand
+from blueflame.journal.database import read_revision
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.house.event import OpenGate
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid
-from blueflame.system.clock import SystemClock
 from blueflame.system.files import build_file_error
 
 FAILURES = (BlueFlameError, OSError)  # what a repository that is damaged, moved or forbidden raises
 MAX_ENDED = 10
-RACY_SECONDS = 1.0
 
 
 class WatchedRepository:
@@ -33,7 +32,7 @@ class WatchedRepository:
         self.unfinished = ""  # the newest session that has not ended
         self.watches: dict[str, SessionWatch] = {}  # by session, in the order in which they were seen
         self.project = Project(config)  # for its state; what is configured is read when it is used
-        self._seen: object = None
+        self._revision: object = None
 
     def open_project(self) -> Project:
         """A project that reads the configuration as it is now; raises BlueFlameError."""
@@ -81,7 +80,7 @@ class WatchedRepository:
         """Return what is known of a session; it is read on from now on."""
         if session not in self.watches:
             self.watches[session] = SessionWatch(session)
-            self._seen = None
+            self._revision = None
             self.look()
         return self.watches[session]
 
@@ -127,9 +126,8 @@ class WatchedRepository:
         return self.pid is not None or self.is_starting
 
     def _read_journal(self, path: Path) -> None:
-        now = SystemClock().now()
-        seen = tuple(_describe(file) for file in (path, path.with_name(f"{path.name}-wal")))
-        if seen == self._seen:
+        revision = read_revision(path)
+        if revision == self._revision:
             return
         live = [name for name, watch in self.watches.items() if not watch.ended]
         if path.exists():
@@ -141,9 +139,7 @@ class WatchedRepository:
         else:
             self.unfinished = ""
             self.watches.update({name: SessionWatch(name) for name in live})
-        # the time of a file has steps: a write in the same one, to a file of the same size, would not be noticed
-        settled = all(each is None or now - each[2] / 1e9 > RACY_SECONDS for each in seen)
-        self._seen = seen if settled else None
+        self._revision = revision
 
     def _follow_session(self, journal: Journal, name: str) -> None:
         """Apply its new events; all that are there if an older copy of the journal was put back."""
@@ -172,11 +168,3 @@ def list_open_gates(house: House, repositories: Iterable[WatchedRepository]) -> 
                 yield OpenGate(
                     repository=repository.name, session=watch.id, request=watch.request_id, gate=gate, opened_at=at
                 )
-
-
-def _describe(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

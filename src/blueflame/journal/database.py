@@ -21,6 +21,7 @@ from blueflame.system.fd import sync_path
 
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
 RESCUE_SECONDS, RESCUE_PAUSE_SECONDS = 6.0, 0.02  # an orchestrator looks every five seconds
+WAL_INDEX_HEADER_BYTES = 48
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
@@ -156,6 +157,21 @@ def _has_open_to_write(pid: str, inode: int) -> bool:
 def read_inodes(path: Path) -> tuple[int, int, int]:
     """The inodes of the journal, its -wal and its -shm now, 0 for none: SQLite itself would keep using deleted ones."""
     return _read_inode(path), _read_inode(_wal_path(path)), _read_inode(path.with_name(f"{path.name}-shm"))
+
+
+def read_revision(path: Path) -> tuple[object, ...]:
+    """A value that changes whenever a reader would find something else in the journal.
+
+    Times of files do not tell: they have steps, and what is in a -wal can be read only once its disk has saved it and
+    the index in the -shm names it. That begins with a count of the commits.
+    """
+    try:
+        found, header = path.stat(), b""
+    except OSError:
+        return ()
+    with suppress(OSError), path.with_name(f"{path.name}-shm").open("rb") as index:
+        header = index.read(WAL_INDEX_HEADER_BYTES)
+    return found.st_ino, found.st_size, found.st_mtime_ns, header
 
 
 def put_copy_in_place(copy: Path, path: Path) -> None:

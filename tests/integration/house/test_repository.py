@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,24 +19,45 @@ from support.houses import OPENED, make_served_repository
 GATE = Gate(id="g", kind=GateKind.PLAN, subject="s", title="?", options=FORMS[GateKind.PLAN].options, default="quit")
 
 
-def test_a_write_in_the_same_step_of_the_clock_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File times have steps of some milliseconds, and a -wal is written again from its beginning: same time and size.
+def test_a_commit_is_noticed_when_it_can_be_read(tmp_path: Path) -> None:
+    """A commit that its disk saves for seconds is in the -wal, and no file changes its time when it can be read.
 
-    Under load one answer in sixty was never asked for because of it.
+    Nor does it if it is written in the same step of the clock. A gate was never asked about because of it.
     """
     repository = make_served_repository(tmp_path / "shop")
+    path = repository / ".blueflame" / "journal.db"
     watched = WatchedRepository("shop", repository / "blueflame.yaml")
-    same = (1, 1, time.time_ns())
-    monkeypatch.setattr("blueflame.house.repository._describe", lambda _path: same)
+    with Journal.open(path) as journal:
+        journal.append("ses-1", 0, [OPENED, *[GateOpened(gate=replace(GATE, id="older"))] * 200], 1.0)
+        journal.append("ses-1", 201, [GateOpened(gate=replace(GATE, id="old"))], 2.0)  # the -wal begins again
+        _set_times(path, 1)
+        watched.look()
+        size = path.with_name("journal.db-wal").stat().st_size
+        journal.append("ses-1", 202, [GateOpened(gate=GATE)], 2.0)
+        _set_times(path, 1)
+        assert path.with_name("journal.db-wal").stat().st_size == size
+        watched.look()
+        assert list(watched.watch("ses-1").gates) == ["older", "old", "g"]
+        journal.append("ses-1", 203, [SessionEnded(outcome="completed")], 3.0)
+        _set_times(path, 1)
+        watched.look()
+        assert (watched.watch("ses-1").ended, watched.watch("ses-1").gates, watched.unfinished) == ("completed", {}, "")
+
+
+def _set_times(path: Path, seconds: int) -> None:
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        os.utime(file, (seconds, seconds))
+
+
+def test_a_journal_that_does_not_change_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = make_served_repository(tmp_path / "shop")
+    watched = WatchedRepository("shop", repository / "blueflame.yaml")
     with Journal.open(repository / ".blueflame" / "journal.db") as journal:
         journal.append("ses-1", 0, [OPENED], 1.0)
         watched.look()
-        journal.append("ses-1", 1, [GateOpened(gate=GATE)], 2.0)
+        monkeypatch.setattr(Journal, "open_read_only", None)
         watched.look()
-        assert list(watched.watch("ses-1").gates) == ["g"]
-        journal.append("ses-1", 2, [SessionEnded(outcome="completed")], 3.0)
-        watched.look()
-        assert (watched.watch("ses-1").ended, watched.watch("ses-1").gates, watched.unfinished) == ("completed", {}, "")
+    assert watched.problem == ""
 
 
 @pytest.mark.parametrize("left", [0, 2], ids=["deleted", "an older copy"])
