@@ -81,9 +81,11 @@ def _measure(root: Path) -> Report:
         journal.receive("load", asked)
         argv = [sys.executable, "-m", "blueflame", "serve", "--house", str(paths.root)]
         with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as house:
-            peaks, answered = _answer_all(house.pid, journal, paths, {name: root / name for name in names})
-            cpu = sum(psutil.Process(house.pid).cpu_times()[:2])
-            house.terminate()
+            try:
+                peaks, answered = _answer_all(house.pid, journal, paths, {name: root / name for name in names})
+                cpu = sum(psutil.Process(house.pid).cpu_times()[:2])
+            finally:
+                house.terminate()
         events = journal.read_after(0, 1_000_000)
     received = {each.stream: each.event.repository for each in events if isinstance(each.event, RequestReceived)}
     ended = [received[each.stream] for each in events if isinstance(each.event, RequestEnded)]
@@ -142,11 +144,14 @@ def _answer_all(
     watched = [WatchedRepository(name, path / "blueflame.yaml") for name, path in repositories.items()]
     answered: dict[tuple[str, str, str], float] = {}
     peaks = _Peaks()
-    while journal.list_waiting(limit=1) or (house := replay_house(journal.read_open_streams())).requests:
+    while True:
+        is_waiting, house = bool(journal.list_waiting(limit=1)), replay_house(journal.read_open_streams())
+        if not (is_waiting or house.requests):
+            return peaks, answered
         for each in watched:
             each.look()
         peaks = peaks.look(pid, watched)
-        for gate in list_open_gates(house, watched) if not journal.list_waiting(limit=1) else ():
+        for gate in () if is_waiting else list_open_gates(house, watched):
             known = (gate.repository, gate.session, gate.gate.id)
             if known not in answered:
                 answered[known] = time.time()
@@ -163,7 +168,6 @@ def _answer_all(
                 journal.receive("load", [answer])
                 send_wakeup(paths.signals, "arrival")
         time.sleep(0.1)
-    return peaks, answered
 
 
 def _find_waits(root: Path, answered: dict[tuple[str, str, str], float]) -> list[float]:
