@@ -168,9 +168,12 @@ def build_single_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
 
 def _find_lock_for_glob(glob: str) -> str:
     """Return a lock that covers everything the glob can match; one without a slash matches at any depth."""
+    if {"\\", "!"} & set(glob):
+        return "."
     inner = glob.removeprefix("/")
-    anchored = glob.startswith("/") or "/" in inner.rstrip("/")
-    return inner if anchored and not {"\\", "!"} & set(glob) else "."
+    if glob.startswith("/") or "/" in inner.rstrip("/"):
+        return inner
+    return f"**/{inner}**" if inner.endswith("/") else f"**/{inner}"
 
 
 def _intend_attempt(session: Session, stage: Stage, subject: str, capacity: Capacity) -> Iterator[Event]:
