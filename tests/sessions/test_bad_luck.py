@@ -112,16 +112,23 @@ def _end(stage: Stage, attempt: str) -> None:
 
 
 def test_a_checkout_that_was_removed_under_its_agent_loses_the_attempt(stage: Stage) -> None:
-    def remove(session: Session, recorded: JournalEntry) -> None:
+    def remove(_session: Session, recorded: JournalEntry) -> None:
         event = recorded.event
-        if isinstance(event, AttemptStarted) and event.attempt.endswith("worker.1") and event.worktree:
+        if isinstance(event, AttemptStarted) and event.attempt.endswith(".1") and event.worktree:
+            output = stage.root / ".blueflame" / "attempts" / event.attempt / "stdout.log"
+            wait_until(lambda: output.exists() and output.stat().st_size > 0, "the agent has begun")
             shutil.rmtree(event.worktree)
 
-    stage.play(task(1), workers={1: {"1": [{"sleep": 0.5}, *writes("src/1.txt", "one")]}})
-    result = stage.run(observers=[Watcher(remove)])
+    begin = [{"say": "I begin."}, {"sleep": 0.5}]
+    stage.play(
+        planner=[*begin, *plan_of(task(1))],
+        workers={1: {"1": [*begin, *writes("src/1.txt", "one")]}},
+        validators={1: [*begin, {"verdict": "pass"}]},
+    )
+    result = stage.run(observers=[Watcher(remove)], workflow="waves")
     assert result.session.outcome == "completed"
     assert result.session.tasks["task-001"].retries == 0
-    assert result.of(AttemptEnded)[0].ended.ending is Ending.LOST
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.LOST, Ending.PASSED] * 3
 
 
 def test_a_message_after_the_end_is_refused(stage: Stage) -> None:

@@ -34,7 +34,7 @@ from blueflame.git.trees import list_tree_files
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.git.untrusted.damage import find_checkout_damage
 from blueflame.git.untrusted.status import parse_status
-from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
+from blueflame.model.attempt import BLAMELESS, PASSING, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
@@ -139,7 +139,7 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
     """
     checkout = context.paths.checkout(finished.attempt.agent_id)
     if not checkout.is_dir():
-        return AttemptOutcome(ending=Ending.LOST, notes=f"{checkout} was removed", base=finished.base)
+        return _lose_without_checkout(context, finished)
     lost = AttemptOutcome(ending=Ending.LOST, notes=str(error), base=finished.base)
     if _is_earlier_work_gone(context, finished.attempt):
         return lost
@@ -156,6 +156,11 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
     if damage := find_checkout_damage(checkout, finished.base):
         return AttemptOutcome(ending=Ending.ENVIRONMENT, notes=damage, base=finished.base)
     return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
+
+
+def _lose_without_checkout(context: SessionContext, finished: FinishedAttempt) -> AttemptOutcome:
+    notes = f"{context.paths.checkout(finished.attempt.agent_id)} was removed"
+    return AttemptOutcome(ending=Ending.LOST, notes=notes, base=finished.base)
 
 
 def _is_earlier_work_gone(context: SessionContext, attempt: Attempt) -> bool:
@@ -200,8 +205,11 @@ def judge_output(
     context: SessionContext, finished: FinishedAttempt, gaps: Sequence[str], violations: tuple[Violation, ...] = ()
 ) -> AttemptOutcome:
     """Judge an attempt that commits nothing, by its structured output."""
+    ending = judge_finished(finished, gaps, violations=violations)
+    if ending not in PASSING | BLAMELESS and not context.paths.checkout(finished.attempt.agent_id).is_dir():
+        return _lose_without_checkout(context, finished)
     return AttemptOutcome(
-        ending=judge_finished(finished, gaps, violations=violations),
+        ending=ending,
         notes=_join_notes(format_gaps(gaps), describe_ending(finished)),
         base=finished.base,
         output=finished.gathered.output,
