@@ -171,7 +171,7 @@ def remember_answers(size: int) -> Callable[[Callable[_Asked, _Answer]], Callabl
 
 def build_git_error(repo: Path, args: tuple[str, ...], done: ProcessResult) -> GitFailed:
     said = done.err.strip() or done.out.strip()[-2000:]
-    reason = said if said and done.code >= 0 else _explain_exit(done.code)
+    reason = said if said and done.code >= 0 else explain_exit(done.code, REPAIR_GIT)
     fix = find_fix(said, repo)
     return GitFailed(f"git {' '.join(args)} in {repo}: {reason}{f'; {fix}' if fix else ''}")
 
@@ -181,15 +181,15 @@ def find_fix(message: str, repo: object) -> str:
     return next((fix.format(repo=repo) for words, fix in FIXES if re.search(words, message)), "")
 
 
-def _explain_exit(code: int) -> str:
-    """Explain a git that ended without a word, and name the fix."""
+def explain_exit(code: int, repair: str) -> str:
+    """Explain a program that ended without a word, and name the fix; `repair` is that of the program."""
     if -code == signal.SIGKILL:
         return "it was killed by signal 9; see whether memory is short (journalctl -k), then try again"
     if -code == signal.SIGXFSZ:
         return "it met the limit on file sizes; raise 'ulimit -f'"
     if code < 0:
-        return f"it was killed by signal {-code}; {REPAIR_GIT}"
-    return f"exit code {code} without a message; {REPAIR_GIT}"
+        return f"it was killed by signal {-code}; {repair}"
+    return f"exit code {code} without a message; {repair}"
 
 
 def split_nul(out: str) -> tuple[str, ...]:

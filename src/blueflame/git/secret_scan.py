@@ -32,7 +32,7 @@ from blueflame.checks.secrets.scan import (
 from blueflame.git.added_lines import read_added_lines
 from blueflame.git.batch import find_objects
 from blueflame.git.blobs import list_ways_to_read
-from blueflame.git.command import run_git, split_nul
+from blueflame.git.command import explain_exit, run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_commits
 from blueflame.lazy_dataclass import dataclass
@@ -190,7 +190,9 @@ def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: flo
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
     done = run(program, "scan", str(copies.folder), *options, cwd=home, env=env, timeout=timeout)
     if done.code not in (CLEAN_EXIT_CODE, FOUND_EXIT_CODE):
-        raise ProcessFailed(f"kingfisher ended with exit code {done.code}: {done.err.strip()[-500:]}; {SCANNER_HINT}")
+        said = done.err.strip()[-500:]
+        reason = f"exit code {done.code}: {said}; {SCANNER_HINT}" if said else explain_exit(done.code, SCANNER_HINT)
+        raise ProcessFailed(f"kingfisher failed: {reason}")
     report = _parse_report(done.out)
     _check_complete(report, copies)
     return tuple(_build_finding(entry, copies) for entry in report["findings"])

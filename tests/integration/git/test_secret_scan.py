@@ -136,8 +136,17 @@ def test_a_scanner_that_fails_is_a_failure(
     ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path, monkeypatch, "echo 'no rules' >&2; exit 3")
-    with pytest.raises(ProcessFailed, match="exit code 3: no rules; reinstall"):
+    with pytest.raises(ProcessFailed, match="kingfisher failed: exit code 3: no rules; reinstall"):
         scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+
+
+def test_a_scanner_that_is_killed_is_not_called_damaged(
+    ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(tmp_path, monkeypatch, "kill -KILL $$")
+    with pytest.raises(ProcessFailed, match="killed by signal 9; see whether memory is short") as failed:
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+    assert "reinstall" not in str(failed.value)
 
 
 def test_without_a_temporary_folder_the_error_names_its_place(

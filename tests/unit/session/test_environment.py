@@ -327,6 +327,8 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("git index-pack in /x: it met the limit on file sizes; raise 'ulimit -f'", "limit"),
         ("cannot write /x: File too large; the limit on file sizes is reached: raise `ulimit -f`", "limit"),
         ("git stores no space left.dat through the filter lfs, which agents do not have. Turn", "filter"),
+        ("kingfisher failed: exit code 127: no libc; reinstall it", "scanner"),
+        ("kingfisher failed: it was killed by signal 9; see whether memory is short (journalctl -k)", "killed"),
         ("something else", "file"),
         ("there is no free port on 127.0.0.1 for the agent's gateway: Address already in use", "port"),
         ("'git rev-parse HEAD' could not be started: it was not ready to run within 30 seconds", "sandbox"),
