@@ -7,6 +7,7 @@ import json
 import pytest
 
 from blueflame.model.event import CurationProposed, GateOpened, JournalEntry, KnowledgeCurated, SessionEnded
+from blueflame.model.exit_codes import ExitCode
 from blueflame.model.memory import Lesson
 from blueflame.orchestrator.wiring import open_memory
 from blueflame.session.replay import replay
@@ -83,7 +84,7 @@ def test_what_a_person_rejects_changes_nothing(known: Stage) -> None:
     before = read(known)
     propose(known, *CHANGES)
     run = curate(known, "reject")
-    assert (run.session.outcome, read(known)) == ("stopped", before)
+    assert (run.session.outcome, run.session.exit_code, read(known)) == ("stopped", ExitCode.OK, before)
 
 
 @pytest.mark.parametrize("answer", [[{"say": "I would drop all"}], [{"answer": {"changes": "all"}}], [{"exit": 3}]])
@@ -93,6 +94,7 @@ def test_an_agent_that_proposes_nothing_of_use_ends_the_session(known: Stage, an
     run = curate(known, "approve")
     assert "curator proposed nothing: " in run.session.outcome_reason
     assert (run.session.outcome, run.gates, read(known)) == ("stopped", [], before)
+    assert run.session.exit_code is ExitCode.NOT_LANDED
 
 
 def test_an_entry_that_a_person_edits_while_the_gate_is_open_stays_theirs(known: Stage) -> None:

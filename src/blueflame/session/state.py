@@ -206,8 +206,10 @@ class Session:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Of its process. A session without a plan has landed nothing, although it has no unfinished task."""
-        all_landed = self.all_finished if self.tasks else self.workflow.curates
+        """Of its process. A session without a plan has landed nothing, although it has no unfinished task; a curation
+        has no tasks, and has failed if its agent has proposed nothing of use."""
+        curated = self.workflow.curates and not (self.curation and self.curation.problem)
+        all_landed = self.all_finished if self.tasks else curated
         hindered = bool(self.problems or self.parked)
         return choose_exit_code(self.outcome or None, all_landed=all_landed, hindered=hindered)
 
