@@ -43,6 +43,9 @@ def play_steps(steps: list[dict[str, Any]], notes: Path) -> str:
             write_note(notes, send_request(step["request"], step.get("params", {})))
         elif "signal" in step:
             os.kill(os.getpid(), step["signal"])
+        elif "exit" in step:
+            sys.stderr.write("no such library\n")
+            raise SystemExit(step["exit"])
         elif "fail" in step:
             raise RuntimeError(step["fail"])
         elif "stop" in step:

@@ -28,6 +28,7 @@ class Played(NamedTuple):
     gathered: AgentOutput
     notes: list[Any]  # what the client sent to the agent
     audit: Audit
+    errors: str
 
     @property
     def answers(self) -> list[str]:
@@ -86,7 +87,8 @@ def play(repo: Path, tmp_path: Path) -> Play:
         spool = folder / "stdout.log"
         spool.write_text(done.stdout)
         notes = [json.loads(line) for line in (folder / "notes.jsonl").read_text().splitlines()]
-        return Played(done.returncode, read_spool(build_runtime({}, tmp_path), spool), notes, read_audit(audit))
+        gathered = read_spool(build_runtime({}, tmp_path), spool)
+        return Played(done.returncode, gathered, notes, read_audit(audit), done.stderr)
 
     return playing
 
@@ -270,3 +272,11 @@ def test_an_agent_whose_program_crashes_ends_as_a_shell_would(play: Play) -> Non
 
     assert played.gathered.result is not None
     assert (played.gathered.result.detail, played.code) == ("its program ended by signal 11", 139)
+
+
+def test_what_the_agents_program_says_before_it_ends_is_in_its_output(play: Play) -> None:
+    played = play({"exit": 126})
+
+    assert played.gathered.result is not None
+    assert (played.gathered.result.detail, played.code) == ("its program ended with exit code 126", 126)
+    assert played.errors == "no such library\n"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import shutil
@@ -262,17 +263,18 @@ def _write_line(**fields: object) -> None:
 
 
 class ProgramEnded(Exception):
-    """The agent's program ended by a signal; `code` is what a shell would exit with."""
+    """The agent's program ended before the protocol allows it; `code` is what a shell would exit with."""
 
     def __init__(self, code: int) -> None:
-        super().__init__(f"its program ended by signal {code - SHELL_SIGNAL_BASE}")
-        self.code = code
+        super().__init__(f"its program ended {f'by signal {-code}' if code < 0 else f'with exit code {code}'}")
+        self.code = SHELL_SIGNAL_BASE - code if code < 0 else code or 1
 
 
 async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
     """Run it to its end. Return the kind of failure ("" for none), and a detail. Raises ProgramEnded."""
     client = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
-    where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": MAX_LINE_BYTES}}
+    transport = {"limit": MAX_LINE_BYTES, "stderr": None}  # its errors are ours
+    where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": transport}
     async with spawn_agent_process(cast("Client", client), *orders["argv"], **where) as (agent, program):
         try:
             session = await _open_session(agent, orders)
@@ -284,9 +286,7 @@ async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
             return classify_failure_words(detail), detail
         except (OSError, EOFError):
             async with asyncio.timeout(SETTLE_TIMEOUT):  # for its end, after that of its output
-                if (code := await program.wait()) < 0:
-                    raise ProgramEnded(SHELL_SIGNAL_BASE - code) from None
-            raise
+                raise ProgramEnded(await program.wait()) from None
         finally:
             client.close()
 
@@ -344,6 +344,7 @@ def remove_path(place: Path) -> None:
 
 def main(argv: list[str]) -> int:
     orders, code = json.loads(Path(argv[0]).read_text(encoding="utf-8")), 1
+    logging.getLogger().addHandler(logging.NullHandler())  # the library logs each lost connection with its traceback
     try:
         for name in orders.get("without", ()):
             remove_path(Path.home() / name)
