@@ -31,7 +31,7 @@ CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
     ("setup", re.compile(r"^the setup failed")),
-    ("program", re.compile(r"^its program (ended before it asked|crashed)")),
+    ("program", re.compile(r"^(its program (ended before it asked|crashed)|the program ')")),
     ("missing", re.compile(r"^programs of checks cannot be started")),
     ("remote", re.compile(r"^no pull request could be opened")),
     ("requests", re.compile(r"^the pull requests of .* conflict with each other")),

@@ -324,6 +324,7 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("git hash-object in /x: insufficient permission for adding an object", "permission"),
         ("its program ended before it asked its model anything (exit code 127): no git; run it by hand", "program"),
         ("its program crashed (SIGSEGV): no space left; run it by hand", "program"),
+        ("the program 'codex' was not found, or cannot be run; install it with `npm install`", "program"),
         ("git index-pack in /x: it met the limit on file sizes; raise 'ulimit -f'", "limit"),
         ("cannot write /x: File too large; the limit on file sizes is reached: raise `ulimit -f`", "limit"),
         ("git stores no space left.dat through the filter lfs, which agents do not have. Turn", "filter"),

@@ -75,7 +75,8 @@ class AcpRuntime(CommandRuntime):
     def describe_missing(self) -> str:
         if not self.command:
             return f"runtimes.{self.name}.command is missing: name the program that speaks the Agent Client Protocol"
-        return f"the program {self.command!r} (runtimes.{self.name}.command) was not found; install it or fix its name"
+        name = f"the program {self.command!r} (runtimes.{self.name}.command)"
+        return f"{name} was not found, or cannot be run; install it or fix its name"
 
     def iter_problems(self) -> Iterator[str]:
         if self.find_program() is None:
