@@ -352,6 +352,8 @@ class Database:
             copy.parent.mkdir(exist_ok=True)
             with self._lock, closing(sqlite3.connect(copy)) as db:
                 self._db.backup(db)
+                if (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                    raise sqlite3.DatabaseError(f"it was damaged before: {found.splitlines()[-1]}")
             if read_inodes(self.path)[0] in (0, self._inodes[0]):
                 put_copy_in_place(copy, self.path)
                 return f"Its events were saved there again. To continue: `{self._schema.resume}`"

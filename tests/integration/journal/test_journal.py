@@ -497,6 +497,22 @@ def test_a_journal_whose_newest_events_were_deleted_is_noticed(path: Path, journ
         assert again.find_last_seq(SES) == 2
 
 
+def test_a_damaged_journal_that_a_person_moves_aside_is_not_put_back(path: Path) -> None:
+    """As its message advises: the copy of a process that has it open is damaged, too."""
+    with Journal.open(path) as journal:
+        for n in range(9):
+            journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 8000)], 1.0)
+    size = path.stat().st_size
+    os.truncate(path, size // 2)
+    os.truncate(path, size)
+    journal = Journal.open(path)
+    path.rename(path.with_name("journal.db.aside"))
+    with pytest.raises(JournalError, match=r"it was damaged before: .*restore the journal from a backup"):
+        journal.check_file()
+    journal.close()
+    assert not path.exists()
+
+
 def test_an_earlier_rescue_is_never_overwritten(path: Path, journal: Journal) -> None:
     path.with_name("journal.db.rescued").write_text("precious")
     path.unlink()
