@@ -241,7 +241,7 @@ def _verify_owner(path: Path, db: sqlite3.Connection, schema: Schema) -> None:
 
 def _create_file(path: Path, schema: Schema) -> None:
     """Create it under another name and rename it: a journal that exists is complete, an empty one is damaged."""
-    if _wal_path(path).exists():
+    if _wal_path(path).exists() and _wal_path(path).stat().st_size:  # a reader leaves an empty one
         raise JournalError(
             f"the journal {path} is missing but {path.name}-wal with its newest events exists. Nothing was "
             f"changed; put the journal back, or move that file aside ({_format_move_aside(_wal_path(path))})"

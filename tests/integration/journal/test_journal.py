@@ -531,6 +531,17 @@ def test_the_newest_events_without_their_journal_are_not_thrown_away(path: Path)
     assert list(path.parent.iterdir()) == [wal]
 
 
+def test_an_empty_wal_without_its_journal_is_in_no_ones_way(path: Path, journal: Journal) -> None:
+    """A reader leaves one; the next request of a house was held after the journal was deleted."""
+    journal.append(SES, 0, ended(1), 1.0)
+    journal.close()
+    path.unlink()
+    path.with_name("journal.db-wal").touch()
+    with Journal.open(path) as again:
+        again.append(SES, 0, ended(1, 2), 1.0)
+        assert (again.find_last_seq(SES), again.find_damage()) == (2, ())
+
+
 def test_a_full_disk_loses_nothing_that_was_written(path: Path, journal: Journal) -> None:
     journal.append(SES, 0, ended(1), 1.0)
     journal._db.execute("PRAGMA max_page_count = 10")  # SQLite's own way to have a full disk
