@@ -21,7 +21,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate
 
-RESUMED_REASONS = ("stopped by SIGTERM",)  # the machine or a service manager ended it: no person decided to
+RESUMED_REASONS = ("stopped by SIGTERM", "stopped by the house")  # no person decided to: the next house continues it
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from blueflame.house.serve import ServeOptions, hold_house, serve_house
 from blueflame.journal.house import HouseJournal
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import JournalError
+from blueflame.model.event import OrchestratorStopped
 from blueflame.model.house.arrival import IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (
     HOUSE,
@@ -308,6 +309,29 @@ def test_only_the_session_of_a_request_that_was_cancelled_is_replaced(
         loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
         asyncio.run(loop.step())
         assert ("ses-1 is unfinished there" in loop.holds["shop"].reason) == (known != CANCELLED)
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("stopped by the house", RequestState.RUNNING),  # that was served with --stop-sessions
+        ("stopped by SIGTERM", RequestState.RUNNING),
+        ("stopped by anna", RequestState.STOPPED),
+    ],
+)
+def test_a_house_continues_what_no_person_has_stopped(tmp_path: Path, reason: str, state: RequestState) -> None:
+    config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
+    with Journal.open(StatePaths(tmp_path / "shop").journal) as sessions:
+        sessions.append("ses-1", 0, [OPENED, OrchestratorStopped(reason=reason)], 1.0)
+    config.write_text("{")  # no process is started
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in RUNNING], 0.0)
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        asyncio.run(loop.step())
+        assert loop.core.state.requests["req-1"].state is state
 
 
 async def _take_turns(number: int) -> None:
