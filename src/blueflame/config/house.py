@@ -44,9 +44,18 @@ def _find_folder(path: Path, repository: RepositorySettings) -> Path:
     return (path.parent / Path(repository.path).expanduser()).resolve()
 
 
+def _identify_folder(folder: Path) -> object:
+    """What is the same for two names of a folder: a bind mount is not seen in its path."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return folder
+    return found.st_dev, found.st_ino
+
+
 def _find_folder_problems(path: Path, settings: HouseSettings) -> Iterator[YamlProblem]:
     """A repository has one session at a time: under two names it would have two."""
-    seen: dict[Path, str] = {}
+    seen: dict[object, str] = {}
     for name, each in settings.repositories.items():
         at, got = ("repositories", name, "path"), format_value(each.path)
         try:
@@ -54,7 +63,7 @@ def _find_folder_problems(path: Path, settings: HouseSettings) -> Iterator[YamlP
         except RuntimeError:  # ~user, who is not known here
             yield YamlProblem(at, f"begins with the home of an unknown user (got {got}); write ~/, or the whole path")
             continue
-        if (other := seen.setdefault(folder, name)) != name:
+        if (other := seen.setdefault(_identify_folder(folder), name)) != name:
             yield YamlProblem(at, f"is the folder of {other} too (got {got}); remove one of them")
 
 

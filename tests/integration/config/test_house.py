@@ -12,6 +12,7 @@ from blueflame.config.keys import iter_keys
 from blueflame.documents.yaml import read_document
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings.house import HouseSettings
+from support.disks import bound
 from support.yaml_keys import is_in
 
 
@@ -73,6 +74,12 @@ def test_what_would_go_wrong_later_is_refused_with_its_place(tmp_path: Path, tex
     with pytest.raises(ConfigError) as caught:
         load_house(write(tmp_path, text))
     assert problem in str(caught.value)
+
+
+def test_a_bind_mount_is_the_same_repository(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    with bound(tmp_path / "x", tmp_path / "y"), pytest.raises(ConfigError, match=r"b\.path: is the folder of a too"):
+        load_house(write(tmp_path, "repositories: {a: {path: x}, b: {path: y}}"))
 
 
 def test_a_missing_file_says_how_to_write_one(tmp_path: Path) -> None:
