@@ -365,8 +365,10 @@ def open_base_gate(session: Session, event: BaseLost) -> GateOpened:
         )
     if event.without:
         title += f" What had landed is not in it: {', '.join(event.without)}."
+    expected = event.expected[:12]
+    back = f"git switch {event.branch} && git reset --keep {expected}"  # git moves no branch that is checked out
     ways = [
-        f"put it back: git branch {'-f ' if event.found else ''}{event.branch} {event.expected[:12]}",
+        f"put it back: {back if event.found else f'git branch {event.branch} {expected}'}",
         "a renamed one: git branch -m NEW-NAME " + event.branch,
     ]
     evidence = {"branch": event.branch, "expected": event.expected, "found": event.found, "ways": ways}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from blueflame.model.event import ConfigDrifted, PlanFailed
+from blueflame.model.event import BaseLost, ConfigDrifted, PlanFailed
 from blueflame.model.gate import FORMS, Answer, Gate, GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
@@ -12,6 +12,7 @@ from blueflame.session.gates.answers import HANDLERS
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.gates.questions import (
     answer_error,
+    open_base_gate,
     open_drift_gate,
     open_plan_gate,
     parse_raised_limit,
@@ -219,3 +220,14 @@ def test_a_raised_budget_reads_well_afterwards() -> None:
     session = money()
     assert session.open_gates["budget"].evidence["budget"] == "$5.00 / $5.00"
     assert replace(session.limits.session_budget, limit=0).unlimited
+
+
+@pytest.mark.parametrize(
+    ("found", "way"),
+    [("", "git branch main ffffffffffff"), ("e" * 40, "git switch main && git reset --keep ffffffffffff")],
+)
+def test_the_way_back_to_a_base_works_also_where_it_is_checked_out(found: str, way: str) -> None:
+    """`git branch -f` refuses that."""
+    session = waiting_at(GateKind.PLAN).session
+    opened = open_base_gate(session, BaseLost(branch="main", expected="f" * 40, found=found))
+    assert opened.gate.evidence["ways"][0] == f"put it back: {way}"
