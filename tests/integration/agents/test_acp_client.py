@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -280,3 +281,15 @@ def test_what_the_agents_program_says_before_it_ends_is_in_its_output(play: Play
     assert played.gathered.result is not None
     assert (played.gathered.result.detail, played.code) == ("its program ended with exit code 126", 126)
     assert played.errors == "no such library\n"
+
+
+def test_a_program_that_ends_while_it_is_written_to_has_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from blueflame.agents.acp import client  # late, as above
+
+    monkeypatch.setenv("BLUEFLAME_HOOK", "none")
+    orders = {"cwd": str(tmp_path), "argv": ["/bin/sh", "-c", "exit 126"]}
+    for _ in range(20):  # of two errors the library raises the one that comes first
+        with pytest.raises(client.ProgramEnded, match="exit code 126"):
+            asyncio.run(client.run_agent(orders, "Do it."))

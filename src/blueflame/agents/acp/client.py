@@ -275,20 +275,27 @@ async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
     client = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
     transport = {"limit": MAX_LINE_BYTES, "stderr": None}  # its errors are ours
     where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": transport}
-    async with spawn_agent_process(cast("Client", client), *orders["argv"], **where) as (agent, program):
-        try:
-            session = await _open_session(agent, orders)
-            await _select_asking_mode(agent, session)
-            await _select_model(agent, session, orders.get("model", ""))
-            return await _send_prompt(agent, session.session_id, client, prompt)
-        except RequestError as e:
-            detail = f"{e} {e.data or ''}".strip()[:1000]
-            return classify_failure_words(detail), detail
-        except (OSError, EOFError):
-            async with asyncio.timeout(SETTLE_TIMEOUT):  # for its end, after that of its output
-                raise ProgramEnded(await program.wait()) from None
-        finally:
-            client.close()
+    code: int | None = None
+    try:
+        async with spawn_agent_process(cast("Client", client), *orders["argv"], **where) as (agent, program):
+            try:
+                session = await _open_session(agent, orders)
+                await _select_asking_mode(agent, session)
+                await _select_model(agent, session, orders.get("model", ""))
+                return await _send_prompt(agent, session.session_id, client, prompt)
+            except RequestError as e:
+                detail = f"{e} {e.data or ''}".strip()[:1000]
+                return classify_failure_words(detail), detail
+            except (OSError, EOFError):
+                async with asyncio.timeout(SETTLE_TIMEOUT):  # for its end, after that of its output
+                    code = await program.wait()
+                raise
+            finally:
+                client.close()
+    except (OSError, EOFError):  # the library may raise another one when it closes the connection
+        if code is not None:
+            raise ProgramEnded(code) from None
+        raise
 
 
 async def _open_session(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: ANN401 (the library has no name for it)
