@@ -128,6 +128,19 @@ def test_an_unavailable_runtime_cannot_be_adopted_in_a_session(outside: Stage) -
     assert rehearsed.limits.get_runtime("worker") == "scripted"
 
 
+def test_a_program_that_is_missing_meanwhile_is_no_change_of_the_configuration(outside: Stage, tmp_path: Path) -> None:
+    program = tmp_path / "my-agent"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    agent = {"mine": {"kind": "command", "command": str(program)}}
+    outside.configure(roles={"worker": {"runtime": "mine"}}, runtimes=agent)
+    project = outside.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x")
+    program.unlink()
+    assert detect_drift(build_context(project, session), session) is None
+
+
 def test_a_setting_that_is_not_trusted_cannot_be_adopted(outside: Stage, tmp_path: Path) -> None:
     """The base branch brings a hook while agents work: a stranger's push is no consent."""
     canary = tmp_path / "канарейка"

@@ -92,6 +92,8 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
     """None while the file is the session's configuration, or one that a person has already decided on."""
     try:
         loaded = context.read_config()
+        if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
+            return None  # a program that is missing meanwhile is no change of it: its attempts are held
         limits = build_session_limits(
             loaded.settings,
             session.workflow.name,
@@ -105,8 +107,6 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
         return _report_unusable(session, error.problems)
     except BlueFlameError as error:
         return _report_unusable(session, (str(error),))
-    if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
-        return None
     changes = list_differences(context.settings, loaded.settings, session.list_used_settings())
     if not changes:
         return None  # a newer version has more settings, with their defaults
