@@ -43,6 +43,8 @@ def play_steps(steps: list[dict[str, Any]], notes: Path) -> str:
             write_note(notes, send_request(step["request"], step.get("params", {})))
         elif "signal" in step:
             os.kill(os.getpid(), step["signal"])
+        elif "print" in step:
+            sys.stdout.write(step["print"] + "\n")
         elif "exit" in step:
             sys.stderr.write("no such library\n")
             raise SystemExit(step["exit"])

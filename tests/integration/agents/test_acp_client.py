@@ -276,11 +276,18 @@ def test_an_agent_whose_program_crashes_ends_as_a_shell_would(play: Play) -> Non
 
 
 def test_what_the_agents_program_says_before_it_ends_is_in_its_output(play: Play) -> None:
-    played = play({"exit": 126})
+    played = play({"exit": 126}, program=True)
 
     assert played.gathered.result is not None
     assert (played.gathered.result.detail, played.code) == ("its program ended with exit code 126", 126)
-    assert played.errors == "no such library\n"
+    assert played.errors.startswith("no such library\n") and "Traceback" not in played.errors
+
+
+def test_what_is_no_message_is_reported_in_one_line(play: Play) -> None:
+    played = play({"print": "Welcome!"}, program=True)
+
+    assert played.code == 0
+    assert played.errors == "Error parsing JSON-RPC message: Expecting value: line 1 column 1 (char 0)\n"
 
 
 def test_a_program_that_ends_while_it_is_written_to_has_its_exit_code(

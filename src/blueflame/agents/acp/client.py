@@ -349,9 +349,19 @@ def remove_path(place: Path) -> None:
         shutil.rmtree(place)
 
 
+def drop_traceback(record: logging.LogRecord) -> bool:
+    """Keep one line of what the library logs: after it nothing of the agent's own words would be shown."""
+    if record.exc_info:
+        record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
+        record.exc_info = None
+    return True
+
+
 def main(argv: list[str]) -> int:
     orders, code = json.loads(Path(argv[0]).read_text(encoding="utf-8")), 1
-    logging.getLogger().addHandler(logging.NullHandler())  # the library logs each lost connection with its traceback
+    log = logging.StreamHandler()
+    log.addFilter(drop_traceback)
+    logging.basicConfig(format="%(message)s", handlers=[log])
     try:
         for name in orders.get("without", ()):
             remove_path(Path.home() / name)
