@@ -139,18 +139,19 @@ def _wait_for_rescue(path: Path) -> None:
 
 def _find_writer(path: Path) -> int:
     """Return a process that has the journal open to write, by the lock that SQLite holds meanwhile; 0 for none."""
-    inode = _read_inode(path)
     with suppress(OSError), Path("/proc/locks").open() as locks:
-        rows = [line.split() for line in locks if f":{inode} " in line]
-        return next((int(row[4]) for row in rows if row[1] == "POSIX" and _has_open_to_write(row[4], inode)), 0)
+        journal = path.stat()
+        rows = [line.split() for line in locks if f":{journal.st_ino} " in line]  # of any file system
+        return next((int(row[4]) for row in rows if row[1] == "POSIX" and _has_open_to_write(row[4], journal)), 0)
     return 0
 
 
-def _has_open_to_write(pid: str, inode: int) -> bool:
-    for handle in Path("/proc", pid, "fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
-            if handle.stat().st_ino == inode and handle.lstat().st_mode & stat.S_IWUSR:
-                return True
+def _has_open_to_write(pid: str, journal: os.stat_result) -> bool:
+    with suppress(OSError):  # it has ended, or another user runs it
+        for handle in Path("/proc", pid, "fd").iterdir():
+            with suppress(OSError):  # closed meanwhile
+                if os.path.samestat(handle.stat(), journal) and handle.lstat().st_mode & stat.S_IWUSR:
+                    return True
     return False
 
 

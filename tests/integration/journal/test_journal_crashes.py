@@ -21,6 +21,7 @@ from blueflame.journal.journal import Journal
 from blueflame.journal.mark import WRITING_BACK, mark_written, read_mark
 from blueflame.model.errors import JournalError
 from blueflame.model.event import CycleStarted
+from support.disks import mounted
 
 SES = "ses-20260206-143022"
 BATCH = 7
@@ -173,6 +174,16 @@ def test_no_other_process_opens_a_journal_before_its_writer_has_saved_it(
     hanging.close()
     with Journal.open(path) as after:
         assert (after.find_last_seq(SES), after.find_damage()) == (1, ())
+
+
+def test_a_journal_on_another_disk_is_not_taken_for_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lists locks by inodes, and small disks all begin with the same ones."""
+    monkeypatch.setattr(database, "RESCUE_SECONDS", 0.1)
+    paths = [tmp_path / name / "journal.db" for name in ("one", "other")]
+    disks = mounted(paths[0].parent, 1), mounted(paths[1].parent, 1)
+    with disks[0], disks[1], Journal.open(paths[0]), Journal.open(paths[1]) as journal:
+        assert paths[0].stat().st_ino == paths[1].stat().st_ino
+        assert journal.find_last_seq(SES) == 0
 
 
 def test_a_wal_is_not_restored_over_what_was_written_since(tmp_path: Path) -> None:
