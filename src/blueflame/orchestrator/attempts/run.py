@@ -410,7 +410,7 @@ def _is_rejection(event: Event) -> bool:
 def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> str:
     """Why no agent could have done better: a full disk, or damaged objects of our repository or of its checkout."""
     if was_disk_full(context, finished.outcome):
-        return f"the disk is full under {context.paths.worktrees}: free some space"
+        return f"the disk is full under {context.paths.worktrees} or {context.paths.state}: free some space"
     earlier = finished.attempt.continues
     commits = (finished.base, *((earlier.tip, earlier.unfinished) if earlier is not None else ()))
     checkout = context.paths.checkout(finished.attempt.agent_id)
