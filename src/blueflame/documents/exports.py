@@ -1,4 +1,6 @@
-"""Exports the list of agents and the activity log, for people and other programs; they are not read back.
+"""Exports the list of agents and the activity log, for people and other programs.
+
+They are not read back, except to find the lines that the log lacks.
 
 A failure is a WorldError: the journal has everything, so the session continues and the caller warns.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,6 +105,16 @@ def append_activity(path: Path, lines: Iterable[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
             _write_all(file.fileno(), _find_missing_newline(file.fileno()) + text.encode("utf-8", "backslashreplace"))
+
+
+def find_unwritten_lines(path: Path, lines: Sequence[str]) -> Sequence[str]:
+    """Those after the last one that the file has: an orchestrator that was killed has not written them."""
+    try:
+        written = frozenset(path.read_text("utf-8", "backslashreplace").splitlines())
+    except OSError:  # as good as empty: what cannot be read is reported when it is written
+        return lines
+    last = next((place for place in range(len(lines) - 1, -1, -1) if lines[place] in written), -1)
+    return lines[last + 1 :]
 
 
 def _find_missing_newline(handle: int) -> bytes:

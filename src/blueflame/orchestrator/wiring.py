@@ -112,7 +112,7 @@ async def run_observers(
     monitor = HealthMonitor(context.engine, context.runtimes, context.settings.limits)
     async with (
         run_notifications(context.settings.notifications, context.repo.root, context.environ, warn) as notifications,
-        run_exporter(context.paths, warn, monitor) as exporter,
+        run_exporter(context.paths, warn, monitor, journal.read_events(session.id)) as exporter,
         run_memory_writer(context, journal, session, warn, exporter.see) as memory,
     ):
         yield exporter, memory, notifications

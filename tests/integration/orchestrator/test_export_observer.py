@@ -29,10 +29,11 @@ from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.observers.exports import Exporter, run_exporter
-from blueflame.session.replay import apply_event, open_session
+from blueflame.session.replay import apply_event, open_session, replay
 from blueflame.session.state import Session
 from blueflame.system.layout import ProjectPaths
 from blueflame.system.wakeups import send_wakeup
+from blueflame.text.event_lines import format_log_lines
 
 SESSION = "ses-20260206-143022"
 OPENED = SessionOpened(
@@ -125,6 +126,27 @@ def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Pro
     with pytest.raises(ZeroDivisionError):
         asyncio.run(story())
     assert read_plan(places.tasks_file) == (TASK,)
+
+
+@pytest.mark.parametrize("written", range(len(STORY) + 2))
+def test_lines_that_a_killed_orchestrator_did_not_write_are_written_by_the_next(
+    places: ProjectPaths, written: int
+) -> None:
+    earlier = [JournalEntry(n, 1_770_388_222.0 + n, event) for n, event in enumerate((OPENED, *STORY), 1)]
+    places.activity_log.parent.mkdir(parents=True)
+    before = format_log_lines(earlier[:written])
+    places.activity_log.write_text("".join(f"{line}\n" for line in before))
+
+    async def story() -> None:
+        async with run_exporter(places, pytest.fail, rounds(places), earlier) as exporter:
+            session = replay(earlier)
+            ended = JournalEntry(len(earlier) + 1, 1_770_388_300.0, FAILED)
+            apply_event(session, ended)
+            exporter.see(session, [ended])
+            earlier.append(ended)
+
+    asyncio.run(story())
+    assert tuple(places.activity_log.read_text().splitlines()) == format_log_lines(earlier)
 
 
 def test_nothing_is_written_when_nothing_happened(places: ProjectPaths) -> None:

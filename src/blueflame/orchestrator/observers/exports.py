@@ -12,7 +12,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from blueflame.documents.exports import ENDED, append_activity, build_agent_row, export_agents
+from blueflame.documents.exports import (
+    ENDED,
+    append_activity,
+    build_agent_row,
+    export_agents,
+    find_unwritten_lines,
+)
 from blueflame.documents.tasks_file import export_tasks
 from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
@@ -37,6 +43,11 @@ class Exporter:
         self._begun, self._changed, self._leaving = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._recorded = False  # there are new events; else only the agents are exported again
         self._warned = False
+
+    async def catch_up(self, recorded: Sequence[JournalEntry]) -> None:
+        """Take from what was recorded before us the lines that nothing has written."""
+        file = self._places.activity_log
+        self._lines += await asyncio.to_thread(lambda: find_unwritten_lines(file, format_log_lines(recorded)))
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         self._session = session
@@ -114,10 +125,11 @@ async def _wait_at_most(seconds: float, event: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def run_exporter(
-    places: ProjectPaths, warn: Callable[[str], None], monitor: HealthMonitor
+    places: ProjectPaths, warn: Callable[[str], None], monitor: HealthMonitor, earlier: Sequence[JournalEntry] = ()
 ) -> AsyncIterator[Exporter]:
     """Exports are up to date when the block ends, also by an error."""
     exporter = Exporter(places, warn, monitor)
+    await exporter.catch_up(earlier)
     keeping_up, heeding = asyncio.create_task(exporter.keep_up()), asyncio.create_task(exporter.heed_hints())
     try:
         yield exporter
