@@ -17,8 +17,11 @@ from pathlib import Path
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord, Ending
+from blueflame.model.errors import WorldError
 from blueflame.system.files import explain_file_errors, write_atomically
+from blueflame.system.lines import read_bytes_at, read_size
 
+MAX_SEARCHED_BYTES = 1 << 20  # a process that is killed owes the last lines
 SCHEMA_VERSION = 3  # 3: the limit of a budget in dollars, before in millionths
 
 KILLED_ENDINGS = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.CANCELLED, Ending.LOST})
@@ -104,17 +107,22 @@ def append_activity(path: Path, lines: Iterable[str]) -> None:
     with explain_file_errors("append to", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
-            _write_all(file.fileno(), _find_missing_newline(file.fileno()) + text.encode("utf-8", "backslashreplace"))
+            _write_all(file.fileno(), _find_missing_newline(file.fileno()) + _encode(text))
 
 
 def find_unwritten_lines(path: Path, lines: Sequence[str]) -> Sequence[str]:
-    """Those after the last one that the file has: an orchestrator that was killed has not written them."""
+    """Those after the last one at the end of the file: an orchestrator that was killed has not written them."""
     try:
-        written = frozenset(path.read_text("utf-8", "backslashreplace").splitlines())
-    except OSError:  # as good as empty: what cannot be read is reported when it is written
+        end = read_bytes_at(path, max(0, read_size(path) - MAX_SEARCHED_BYTES), MAX_SEARCHED_BYTES)
+    except WorldError:  # as good as empty: what cannot be read is reported when it is written
         return lines
-    last = next((place for place in range(len(lines) - 1, -1, -1) if lines[place] in written), -1)
+    written = frozenset(end.split(b"\n"))
+    last = next((place for place in range(len(lines) - 1, -1, -1) if _encode(lines[place]) in written), -1)
     return lines[last + 1 :]
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _find_missing_newline(handle: int) -> bytes:
