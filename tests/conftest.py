@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blueflame.cli import foreground
 from blueflame.cli.agent_shell import AGENT_SHELLS
 from blueflame.cli.commands import doctor
 from blueflame.doctor.guards import GuardReport
@@ -103,6 +104,7 @@ def warden_forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WardenFor
 def forked_wardens(warden_forks: WardenForks, monkeypatch: pytest.MonkeyPatch) -> None:
     """Orchestrators in the test's own process fork their wardens."""
     monkeypatch.setattr(local, "start_warden", warden_forks.start_warden)
+    monkeypatch.setattr(foreground, "prepare_wardens", lambda _logs: None)
 
 
 @pytest.fixture

@@ -228,10 +228,12 @@ def _run_orchestrator(order: Mapping[str, Any]) -> NoReturn:
 
 
 def _share_wardens() -> None:
+    from blueflame.cli import foreground
     from blueflame.orchestrator.engine import local
 
     wardens = WardenForks(socket.socket(fileno=int(sys.argv[1])))
     local.start_warden = wardens.start_warden  # type: ignore[attr-defined]  # as a fixture does elsewhere
+    foreground.prepare_wardens = lambda _logs: None  # type: ignore[attr-defined]
 
 
 def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:

@@ -29,6 +29,7 @@ from blueflame.model.errors import BlueFlameError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
+from blueflame.orchestrator.engine.start_warden import prepare_wardens
 from blueflame.orchestrator.lifecycle import execute_session
 from blueflame.orchestrator.monitors.person_locks import show_locks
 from blueflame.orchestrator.project import Project
@@ -129,6 +130,7 @@ def run_session(
     """Run a session until it ends or stops, and return the exit code. `also` is added to what --json prints."""
     exit_on_bus_error(f"blueflame: {BUS_ERROR.format(folder=project.paths.state)}\n", ExitCode.WORLD)
     ensure_session_trust(project, session, options)
+    prepare_wardens(project.paths.logs)
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
     activities = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)

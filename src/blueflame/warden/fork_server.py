@@ -36,12 +36,9 @@ MAX_NAME = 15  # of the kernel
 
 def main(handle: int) -> int:
     signal.signal(signal.SIGCHLD, _reap_wardens)
-    orders = 0
+    _import_usual_modules()
     with socket.socket(fileno=handle) as line:
         while (order := _read_order(line)) is not None:
-            orders += 1
-            if orders == 2:  # a single warden imports what it needs, and no more
-                _import_usual_modules()
             if _fork_warden(*order):
                 line.close()
                 _set_name(order[0]["folder"])

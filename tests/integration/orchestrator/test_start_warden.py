@@ -13,7 +13,12 @@ import pytest
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.orchestrator.engine import start_warden as module
-from blueflame.orchestrator.engine.start_warden import MAX_INPUT_BYTES, close_fork_server, start_warden
+from blueflame.orchestrator.engine.start_warden import (
+    MAX_INPUT_BYTES,
+    close_fork_server,
+    prepare_wardens,
+    start_warden,
+)
 from support.wardens import is_alive, wait_until, write_launch
 
 
@@ -93,3 +98,20 @@ def test_a_warden_that_cannot_be_forked_is_reported_with_what_to_do(
 def test_secrets_that_no_pipe_holds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ProcessFailed, match="bytes of input are too many"):
         start_warden(tmp_path / "attempt", {"key": "x" * MAX_INPUT_BYTES})
+
+
+def test_a_server_that_was_started_ahead_forks_the_first_warden(tmp_path: Path) -> None:
+    prepare_wardens(tmp_path)
+    [ahead] = module._servers
+    start_warden(write_launch(tmp_path / "first", "true"), {})
+    assert read_outcome(tmp_path / "first")["exit_code"] == 0
+    assert module._servers == [ahead]
+
+
+def test_a_server_that_cannot_be_started_ahead_is_reported_by_the_first_warden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
+    prepare_wardens(tmp_path)
+    with pytest.raises(ProcessFailed, match="no-python"):
+        start_warden(write_launch(tmp_path / "attempt", "true"), {})

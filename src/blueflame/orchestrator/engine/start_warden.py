@@ -1,6 +1,7 @@
 """Start wardens: a process of ours forks them, because it has their modules imported (warden/fork_server).
 
-One such process serves all engines of this process. If it was killed, the next warden brings a new one.
+One such process serves all engines of this process. It is started ahead where a session is about to run; if it was
+killed, the next warden brings a new one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import select
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import blueflame
@@ -29,6 +30,7 @@ WARDEN_ENVIRONMENT = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # certificates with which the gateway verifies a model's provider
 )
 MAX_INPUT_BYTES = 4096  # the minimum that a pipe holds
+FORK_SERVER_LOG = "fork-server.log"
 ANSWER_TIMEOUT = 15.0  # seconds; one that was stopped is replaced
 END_TIMEOUT = 1.0
 
@@ -58,6 +60,13 @@ class ForkServer:
 
 
 _servers: list[ForkServer] = []  # at most one
+
+
+def prepare_wardens(logs: Path) -> None:
+    """Start the process that forks them beside what comes before the first attempt: its imports take as long."""
+    if not _servers:
+        with suppress(ProcessFailed):  # the first warden tries again, and reports it
+            _servers.append(start_fork_server(logs / FORK_SERVER_LOG))
 
 
 def start_warden(folder: Path, secrets: Mapping[str, str]) -> int:
