@@ -233,7 +233,7 @@ def _share_wardens() -> None:
 
     wardens = WardenForks(socket.socket(fileno=int(sys.argv[1])))
     local.start_warden = wardens.start_warden  # type: ignore[attr-defined]  # as a fixture does elsewhere
-    foreground.prepare_wardens = lambda _logs: None  # type: ignore[attr-defined]
+    foreground.prepare_wardens = lambda _logs: None  # type: ignore[assignment]
 
 
 def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:

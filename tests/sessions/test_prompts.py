@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,6 +252,43 @@ def test_what_all_agents_are_given_is_between_the_delimiters_of_the_session(line
     assert outside(prompt) == outside(plain)
     assert blocks(prompt)["project-knowledge"] == "\n".join(f"- {line}" for line in lines) + "\n"
     assert prompt == build_system_prompt("poet", duty=Duty.JUDGE, shared=shared)
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(prompting, "_find_compiled", lambda bucket: tmp_path / bucket.key)
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    return tmp_path
+
+
+def render_as_new_process(code: str | None = None) -> str:
+    """With `code`, compiling is an error: it must have been kept."""
+    prompting._load_templates.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        if code is not None:
+            patch.setattr("jinja2.Environment.compile", lambda *_: pytest.fail(code))
+        return PROMPTS["worker"]()
+
+
+def test_compiled_templates_are_kept(kept: Path) -> None:
+    first = render_as_new_process()
+    assert list(kept.iterdir())
+    assert render_as_new_process("it is compiled again") == first
+
+
+@pytest.mark.parametrize("keep", [0, 3, 20, -40])
+def test_a_cut_off_compiled_template_is_compiled_again(kept: Path, keep: int) -> None:
+    first = render_as_new_process()
+    for file in kept.iterdir():
+        file.write_bytes(file.read_bytes()[:keep])
+    assert render_as_new_process() == first
+    assert render_as_new_process("it was not kept again") == first
+
+
+def test_prompts_are_rendered_where_nothing_can_be_kept(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (kept / "file").touch()
+    monkeypatch.setattr(prompting, "_find_compiled", lambda bucket: kept / "file" / bucket.key)
+    assert render_as_new_process() == render_as_new_process()
 
 
 def test_there_is_one_template_for_each_role() -> None:

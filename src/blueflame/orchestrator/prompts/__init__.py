@@ -8,13 +8,20 @@ rely on it.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
+from pickle import UnpicklingError
 from string import Template
 from threading import Lock
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateNotFound
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, TemplateNotFound
+from jinja2.bccache import Bucket
 
 from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.lazy_dataclass import dataclass
@@ -27,6 +34,7 @@ from blueflame.model.spend import UNLIMITED, Budget
 from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
 from blueflame.model.verdict import Check
 from blueflame.model.workflow import Workflow
+from blueflame.system.files import write_draft
 
 MAX_DIFF_BYTES = 60_000
 NONCE = re.compile(r"[0-9a-f]{16,}")
@@ -269,6 +277,27 @@ def _check_word(text: str) -> str:
     return text
 
 
+class CompiledTemplates(BytecodeCache):
+    """Keeps compiled templates where Python keeps its compiled modules: compiling them takes as long as 100 imports.
+
+    Jinja2 uses one only if the template's text and Python are those of its compilation.
+    """
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError, EOFError, UnpicklingError), _find_compiled(bucket).open("rb") as file:
+            bucket.load_bytecode(file)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if not sys.dont_write_bytecode:
+            data, path = bucket.bytecode_to_string(), _find_compiled(bucket)
+            with suppress(OSError), write_draft(path, data, durable=False) as draft:  # this user may not write there
+                draft.replace(path)
+
+
+def _find_compiled(bucket: Bucket) -> Path:
+    return Path(cache_from_source(__file__)).with_name(f"{bucket.key}-{version('jinja2')}.jinja")
+
+
 @cache
 def _load_templates() -> Environment:
     # autoescape is for HTML: here it would turn the "<" of a diff into "&lt;" and show a reviewer another text
@@ -279,6 +308,7 @@ def _load_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=CompiledTemplates(),
     )
     environment.filters["word"] = _check_word
     return environment
