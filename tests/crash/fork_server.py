@@ -233,7 +233,7 @@ def _share_wardens() -> None:
 
     wardens = WardenForks(socket.socket(fileno=int(sys.argv[1])))
     local.start_warden = wardens.start_warden  # type: ignore[attr-defined]  # as a fixture does elsewhere
-    foreground.prepare_wardens = lambda _logs: None  # type: ignore[assignment]
+    foreground.prepare_wardens = lambda _logs: None  # type: ignore[assignment,attr-defined]
 
 
 def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:
