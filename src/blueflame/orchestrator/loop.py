@@ -43,7 +43,6 @@ from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.cycle_boundary import await_config, cross_boundary
 from blueflame.orchestrator.engine.pool import find_pool
 from blueflame.orchestrator.inbox import decide_message
-from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
 from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.monitors.environment import await_backoff, await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
@@ -83,13 +82,24 @@ from blueflame.system.wakeups import watch_wakeups
 
 EffectHandler = Callable[[SessionContext, Session, Any, Emit], Awaitable[Sequence[Event]]]
 
+
+async def _build_or_land(
+    context: SessionContext, session: Session, effect: BuildChangeset | LandChangeset, emit: Emit
+) -> Sequence[Event]:
+    from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset  # late: agents first
+
+    if isinstance(effect, BuildChangeset):
+        return await build_changeset(context, session, effect, emit)
+    return await land_changeset(context, session, effect, emit)
+
+
 EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     AttendAttempt: run_attempt,
     CancelAttempt: cancel_attempt,
     CrossBoundary: cross_boundary,
     DiagnoseTask: run_diagnostics,
-    BuildChangeset: build_changeset,
-    LandChangeset: land_changeset,
+    BuildChangeset: _build_or_land,
+    LandChangeset: _build_or_land,
     RunHook: call_hook,
     AwaitAnswer: await_answer,
     AwaitConfig: await_config,

@@ -67,9 +67,18 @@ def find_bubblewrap() -> BubblewrapFeatures:
     strict = BubblewrapFeatures(program=program, disable_userns=True, size=False)
     return BubblewrapFeatures(
         program=program,
-        disable_userns="--disable-userns" in text and _run_probe(strict, _build_probe_sandbox()).code == 0,
+        disable_userns="--disable-userns" in text
+        and (_holds_everything(program) or _run_probe(strict, _build_probe_sandbox()).code == 0),
         size="--size" in text,
     )
+
+
+@lru_cache(maxsize=1)
+def _holds_everything(program: str) -> bool:
+    """Try all that is probed below in one sandbox; only where it fails, the cause is searched for."""
+    if platform.machine().lower() not in seccomp.ARCHITECTURES:
+        return False
+    return _try_filter(BubblewrapFeatures(program=program, disable_userns=True, size=False)).code == 0
 
 
 @lru_cache(maxsize=1)
@@ -78,7 +87,11 @@ def _find_standard_problems() -> tuple[SandboxProblem, ...]:
         system = {"darwin": "macOS"}.get(sys.platform, sys.platform)
         advice = "run it in a Linux virtual machine or container; plans, reports and views work here"
         return (SandboxProblem("sandbox", f"agents cannot be sandboxed on {system}: {advice}, {LEVEL_OFF_HINT}"),)
-    return tuple(each for each in (_check_installed(), _check_namespaces(), _check_seccomp()) if each)[:1]
+    if (problem := _check_installed()) is not None:
+        return (problem,)
+    if find_bubblewrap().disable_userns and _holds_everything(find_bubblewrap().program):
+        return ()
+    return tuple(each for each in (_check_namespaces(), _check_seccomp()) if each)[:1]
 
 
 def _check_installed() -> SandboxProblem | None:
@@ -134,18 +147,12 @@ def _read_number(path: Path) -> int | None:
 
 def _check_seccomp() -> SandboxProblem | None:
     """Check that the kernel accepts our filter and reports the process inside as filtered."""
-    try:
-        program = seccomp.build_program(platform.machine())
-    except KeyError:
+    if platform.machine().lower() not in seccomp.ARCHITECTURES:
         return SandboxProblem(
             "seccomp",
             f"the sandbox is unavailable: there is no seccomp filter for {platform.machine()}; {LEVEL_OFF_HINT[3:]}",
         )
-    with tempfile.TemporaryFile() as file:
-        file.write(program)
-        file.flush()
-        file.seek(0)
-        tried = _run_probe(find_bubblewrap(), replace(_build_probe_sandbox(), seccomp=True), filter_fd=file.fileno())
+    tried = _try_filter(find_bubblewrap())
     if tried.code == 0:
         return None
     return SandboxProblem(
@@ -153,6 +160,14 @@ def _check_seccomp() -> SandboxProblem | None:
         f"the sandbox is unavailable: the kernel does not accept our seccomp filter ({tried.output.strip()[:200]}); "
         f"{LEVEL_OFF_HINT[3:]}",
     )
+
+
+def _try_filter(engine: BubblewrapFeatures) -> SandboxProbeResult:
+    with tempfile.TemporaryFile() as file:
+        file.write(seccomp.build_program(platform.machine()))
+        file.flush()
+        file.seek(0)
+        return _run_probe(engine, replace(_build_probe_sandbox(), seccomp=True), filter_fd=file.fileno())
 
 
 def _find_strict_problems(memory: bool, processes: bool) -> Iterator[SandboxProblem]:

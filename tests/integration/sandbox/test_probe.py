@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.sandbox import SandboxLevel
+from blueflame.sandbox import probe
 from blueflame.sandbox import probe as module
-from blueflame.sandbox.probe import _find_standard_problems, find_bubblewrap, find_problems, find_supported_level
+from blueflame.sandbox.probe import (
+    _find_standard_problems,
+    _holds_everything,
+    find_bubblewrap,
+    find_problems,
+    find_supported_level,
+)
 
 
 def all_groups() -> tuple[bool, bool]:
@@ -24,10 +31,13 @@ def no_groups() -> tuple[bool, bool]:
 @pytest.fixture
 def forgetting() -> Iterator[None]:
     """What was tried before is tried again, and what is tried here is not remembered."""
-    for cached in (_find_standard_problems, find_bubblewrap):
-        cached.cache_clear()
+    forget()
     yield
-    for cached in (_find_standard_problems, find_bubblewrap):
+    forget()
+
+
+def forget() -> None:
+    for cached in (_find_standard_problems, _holds_everything, find_bubblewrap):
         cached.cache_clear()
 
 
@@ -110,6 +120,22 @@ def test_a_filter_that_the_kernel_rejects_is_reported(
     assert problem.guard == "seccomp"
 
 
+def test_one_sandbox_is_started_where_everything_works(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    run = probe._run_program
+
+    def count(argv: list[str], keep: tuple[int, ...] = ()) -> probe.SandboxProbeResult:
+        started.append(argv)
+        return run(argv, keep)
+
+    monkeypatch.setattr(probe, "_run_program", count)
+    if find_problems("standard", all_groups):
+        pytest.skip("no sandbox on this machine")
+    assert find_bubblewrap().disable_userns
+    assert [argv[1:] for argv in started if "/bin/sh" not in argv] == [["--version"], ["--help"]]
+    assert len(started) == 3
+
+
 @pytest.mark.verification(18)
 def test_strict_needs_the_kernel_to_hold_memory_and_processes() -> None:
     if find_problems("standard", all_groups):
@@ -126,7 +152,7 @@ def test_strict_needs_the_kernel_to_hold_memory_and_processes() -> None:
 def test_an_unknown_machine_has_no_filter(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_problems("standard", all_groups):
         pytest.skip("no sandbox on this machine")
-    _find_standard_problems.cache_clear()
+    forget()
     monkeypatch.setattr("platform.machine", lambda: "m68k")
     (problem,) = find_problems("standard", all_groups)
     assert "m68k" in problem.words

@@ -10,13 +10,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.session.state import Session
-from blueflame.system.notifiers import Notifier, build_notifier
 from blueflame.text.notifications import GATE, Notification, build_notifications, find_settled_gates
+
+if TYPE_CHECKING:
+    from blueflame.system.notifiers import Notifier
 
 LAST_DELIVERY_SECONDS = 5.0  # for what is still waiting when the session is over
 
@@ -132,8 +135,7 @@ async def run_notifications(
 ) -> AsyncIterator[NotificationSender]:
     """The last notifications are waited for, up to LAST_DELIVERY_SECONDS."""
     queues = [
-        NotificationQueue(name, each, build_notifier(each, root, environ), warn, hold)
-        for name, each in settings.items()
+        NotificationQueue(name, each, _build_sender(each, root, environ), warn, hold) for name, each in settings.items()
     ]
     under_way = [asyncio.create_task(queue.keep_up()) for queue in queues]
     try:
@@ -146,3 +148,9 @@ async def run_notifications(
             for task in late:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def _build_sender(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
+    from blueflame.system.notifiers import build_notifier  # late: most sessions have none, and need no HTTP
+
+    return build_notifier(settings, root, environ)
