@@ -99,9 +99,10 @@ def _format_move_aside(path: Path) -> str:
 def open_to_write(path: Path, schema: Schema) -> sqlite3.Connection:
     with explain_errors(path, "open", schema):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        if path.exists():
+            _wait_for_rescue(path)
+        else:
             _create_file(path, schema)
-        _wait_for_rescue(path)
         schema.restore(path)
         return _connect(path, "mode=rw", schema, _prepare_to_write)
 

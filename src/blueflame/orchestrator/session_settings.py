@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from blueflame.config.show import compute_digest, compute_resolved_digest, format_resolved_json
 from blueflame.model.errors import WorldError
 from blueflame.model.settings import Settings
@@ -24,11 +26,16 @@ def load_settings(state: StatePaths, session: str, digest: str) -> Settings | No
         text = path.read_text(encoding="utf-8")
         if compute_resolved_digest(text) != digest:
             raise WorldError(f"{path} is not the session's configuration: it was changed; remove it to continue")
-        return Settings.model_validate_json(text)
+        return _parse_settings(text)
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise WorldError(f"{path} is not the session's configuration ({error}); remove it to continue") from error
+
+
+@lru_cache(maxsize=2)
+def _parse_settings(text: str) -> Settings:
+    return Settings.model_validate_json(text)
 
 
 def find_settings(project: Project, session: Session) -> Settings:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from importlib.util import cache_from_source
 from pathlib import Path
 from pickle import UnpicklingError
@@ -20,7 +19,7 @@ from string import Template
 from threading import Lock
 from typing import Any, NamedTuple
 
-from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, TemplateNotFound
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, TemplateNotFound, compiler
 from jinja2.bccache import Bucket
 
 from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
@@ -295,7 +294,8 @@ class CompiledTemplates(BytecodeCache):
 
 
 def _find_compiled(bucket: Bucket) -> Path:
-    return Path(cache_from_source(__file__)).with_name(f"{bucket.key}-{version('jinja2')}.jinja")
+    installed = Path(compiler.__file__).stat().st_mtime_ns  # another Jinja2 may compile in another way
+    return Path(cache_from_source(__file__)).with_name(f"{bucket.key}-{installed}.jinja")
 
 
 @cache
