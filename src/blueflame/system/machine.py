@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-
-import psutil
 
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
@@ -22,6 +21,7 @@ SHARED_PART = 0.8  # of the free memory; the rest is left to the person
 MB = 2**20
 UNLIMITED_BYTES = 2**60  # control groups write "no limit" as a number near 2**63, or as the word max
 CGROUP_MOUNT = Path("/sys/fs/cgroup")
+MEMORY = Path("/proc/meminfo")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
@@ -70,10 +70,20 @@ def measure_free(folder: Path) -> FreeResources:
 
 def _measure_memory() -> int:
     try:
-        machine = psutil.virtual_memory().available
+        machine = _read_available_memory()
     except OSError as error:
         raise WorldError(f"the free memory cannot be read: {error}. Mount /proc") from error
     return min(machine, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT))
+
+
+def _read_available_memory() -> int:
+    with suppress(FileNotFoundError), MEMORY.open(encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    import psutil  # late: elsewhere than on Linux
+
+    return psutil.virtual_memory().available
 
 
 def measure_cgroup_memory(own: Path, mounted: Path) -> int:

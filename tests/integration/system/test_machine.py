@@ -11,6 +11,7 @@ import pytest
 
 from blueflame.model.errors import WorldError
 from blueflame.model.settings import Settings
+from blueflame.system import machine
 from blueflame.system.machine import (
     MB,
     MIN_MEMORY_MB,
@@ -108,6 +109,7 @@ def test_no_control_groups_at_all_is_no_bound(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux has it")
 def test_without_proc_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MEMORY", tmp_path / "meminfo")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
     with pytest.raises(WorldError, match="Mount /proc"):
         measure_free(tmp_path)
