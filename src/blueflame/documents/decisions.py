@@ -134,7 +134,7 @@ _EntryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=
 class _RawEntry(BaseModel):
     """One entry of the file, before its values are compared with the gate's choices."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     choose: str
     note: _EntryText = ""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from blueflame.model.errors import Refused, UsageError, WorldError
 from blueflame.orchestrator.cleanup import check_name
@@ -21,7 +21,7 @@ from blueflame.system.files import read_text, write_atomically
 from blueflame.text.sanitize import shorten_line
 
 LOCKS_FILE = "locks.json"
-LOCKS = TypeAdapter(dict[str, tuple[str, ...]])
+LOCKS = TypeAdapter(dict[str, tuple[str, ...]], config=ConfigDict(defer_build=True))
 MAX_ERROR_CHARS = 200
 
 
