@@ -115,3 +115,8 @@ def test_a_server_that_cannot_be_started_ahead_is_reported_by_the_first_warden(
     prepare_wardens(tmp_path)
     with pytest.raises(ProcessFailed, match="no-python"):
         start_warden(write_launch(tmp_path / "attempt", "true"), {})
+
+
+def test_a_log_that_cannot_be_written_starts_none_ahead(tmp_path: Path) -> None:
+    prepare_wardens(tmp_path / "removed")
+    assert module._servers == []

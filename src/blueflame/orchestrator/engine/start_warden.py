@@ -65,7 +65,7 @@ _servers: list[ForkServer] = []  # at most one
 def prepare_wardens(logs: Path) -> None:
     """Start the process that forks them beside what comes before the first attempt: its imports take as long."""
     if not _servers:
-        with suppress(ProcessFailed):  # the first warden tries again, and reports it
+        with suppress(ProcessFailed, OSError):  # the first warden tries again, and reports it
             _servers.append(start_fork_server(logs / FORK_SERVER_LOG))
 
 
@@ -97,7 +97,7 @@ def start_fork_server(log: Path) -> ForkServer:
         argv = build_python_argv(FORK_SERVER_CODE, str(theirs.fileno()))
         try:
             process = start_background(argv, env=build_warden_environment(), log=log, handles=[theirs.fileno()])
-        except ProcessFailed:
+        except (ProcessFailed, OSError):
             ours.close()
             raise
     return ForkServer(ours, process)
