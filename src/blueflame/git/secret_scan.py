@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from shutil import which
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from blueflame.checks.secrets.scan import (
@@ -65,10 +65,11 @@ def scan_changeset(
     tip: str,
     settings: SecretSettings,
     *,
+    below: Path,
     cache: Path | None = None,
     timeout: float = SCAN_TIMEOUT,
 ) -> tuple[Violation, ...]:
-    """Apply the built-in rules and those of kingfisher, which has hundreds more.
+    """Apply the built-in rules and those of kingfisher, which has hundreds more. `below`: where to copy what it reads.
 
     Raise ProcessFailed if a configured scanner is missing, fails, takes too long or has not scanned everything: the
     result is then unchecked and does not land.
@@ -78,7 +79,7 @@ def scan_changeset(
         return scan_result(repo, base, tip, settings)
     allowed = read_allow_list(repo, base, settings.allow_file)
     messages = _read_commit_texts(repo, base, tip)
-    with _open_copies() as copies:
+    with _open_copies(below) as copies:
         scanned = scan_lines(copies.copy_lines(read_added_lines(repo, base, tip)), messages)
         for commit in messages:
             lines = enumerate(commit.message.split("\n"), start=1)
@@ -167,16 +168,14 @@ class _LineCopies:
 
 
 @contextmanager
-def _open_copies() -> Iterator[_LineCopies]:
+def _open_copies(below: Path) -> Iterator[_LineCopies]:
     """Make a folder for copies that only we can enter, and remove it after the scan."""
-    below = Path(gettempdir())
-    with (
-        explain_file_errors("write lines to be searched for secrets below", below),
-        TemporaryDirectory(prefix="blueflame-secrets-", dir=below) as name,
-    ):
-        folder = Path(name, "lines")
-        folder.mkdir()
-        yield _LineCopies(folder=folder)
+    with explain_file_errors("write lines to be searched for secrets below", below):
+        below.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=below) as name:
+            folder = Path(name, "lines")
+            folder.mkdir()
+            yield _LineCopies(folder=folder)
 
 
 def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: float) -> tuple[SecretFinding, ...]:

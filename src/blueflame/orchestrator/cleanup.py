@@ -39,7 +39,7 @@ class LeftoverKind(StrEnum):
     CHECKOUT = "checkout"  # of an attempt that has ended
     FOLDER = "attempt folder"  # what a warden and its agent wrote
     LOGS = "log folder"
-    DRAFT = "draft"  # of a file whose writer was killed
+    DRAFT = "draft"  # of a file whose writer was killed, or the copies of a scan that was
     SPARES = "spare checkouts"  # files for the next checkouts of a large repository
     REF = "ref"  # holds commits that a branch has too, or that are no longer needed
     UNMERGED = "unmerged ref"  # holds commits that are on no branch
@@ -79,6 +79,7 @@ def find_leftovers(
     return (
         *_find_idle_checkouts(checkouts, unfinished, owners, at_work=at_work),
         *_find_spares(places, at_work=at_work),
+        *(_build_leftover(LeftoverKind.DRAFT, path, "") for path in sorted(places.scans.glob("*")) if not at_work),
         *(_build_leftover(LeftoverKind.DRAFT, path, "") for path in find_old_drafts(places.state, now)),
         *(  # of attempts, checks and hooks
             _build_leftover(LeftoverKind.FOLDER, path, session)

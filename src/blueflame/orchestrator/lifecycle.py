@@ -7,13 +7,14 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from blueflame import __version__
 from blueflame.config.show import format_resolved_json
 from blueflame.git.batch import close_idle
+from blueflame.git.checkouts import remove_tree
 from blueflame.git.filters import list_filter_drivers
 from blueflame.git.locks import remove_broken_refs, remove_stale_locks
 from blueflame.git.repository import exclude_from_status, protect_from_clean
@@ -21,7 +22,7 @@ from blueflame.git.trees import list_tree_files
 from blueflame.git.untrusted.moved import follow_repository
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import PLANNER
-from blueflame.model.errors import NoAnswer, Refused
+from blueflame.model.errors import NoAnswer, Refused, WorldError
 from blueflame.model.event import (
     Event,
     FixRequested,
@@ -94,6 +95,8 @@ def lock_project(project: Project) -> Iterator[Journal]:
             journal.refuse_damage()
             remove_stale_locks(project.repo, alone=True)
             rotate_log(paths.activity_log)
+            with suppress(WorldError, OSError):  # the next start does it
+                remove_tree(paths.scans)
             remove_drafts(paths.tasks_file, paths.agents_file, paths.resolved_config)
             write_atomically(paths.resolved_config, format_resolved_json(project.settings))
             yield journal

@@ -121,6 +121,11 @@ class StatePaths:
         return self.state / "dependencies"
 
     @property
+    def scans(self) -> Path:
+        """Copies of what is searched for secrets, during the search (git/secret_scan.py)."""
+        return self.state / "scans"
+
+    @property
     def knowledge(self) -> Path:
         """The memory, for people to read."""
         return self.state / "knowledge"

@@ -12,7 +12,7 @@ import pytest
 from blueflame.checks.secrets.scan import SecretAllowList
 from blueflame.git import secret_scan as secrets
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.secret_scan import find_scanner, read_allow_list, scan_changeset, scan_result
+from blueflame.git.secret_scan import find_scanner, read_allow_list, scan_result
 from blueflame.model.errors import GitFailed, ProcessFailed, UsageError, WorldError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
@@ -20,6 +20,19 @@ from support.fake_secrets import MAKERS, SecretGenerator
 
 Git = Callable[..., str]
 BUILTIN = SecretSettings(scanner="builtin")
+
+
+def scan_changeset(
+    ours: Repository,
+    base: str,
+    tip: str,
+    settings: SecretSettings,
+    *,
+    cache: Path | None = None,
+    timeout: float = 300.0,
+) -> tuple[Violation, ...]:
+    below = ours.root / ".blueflame" / "scans"
+    return secrets.scan_changeset(ours, base, tip, settings, below=below, cache=cache, timeout=timeout)
 
 
 @pytest.fixture
@@ -149,13 +162,14 @@ def test_a_scanner_that_is_killed_is_not_called_damaged(
     assert "reinstall" not in str(failed.value)
 
 
-def test_without_a_temporary_folder_the_error_names_its_place(
+def test_without_a_folder_for_copies_the_error_names_its_place(
     ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path, monkeypatch, "exit 0")
-    monkeypatch.setattr(secrets, "gettempdir", lambda: str(tmp_path / "нет"))
-    with pytest.raises(WorldError, match=r"cannot write lines to be searched for secrets below .*нет.*: No such file"):
-        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+    tip = commit(git, ours, {"a": "x\n"})
+    (ours.root / ".blueflame").write_text("")
+    with pytest.raises(WorldError, match=r"write lines to be searched for secrets below .*scans: Not a directory"):
+        scan_changeset(ours, ours.base_sha, tip, SecretSettings())
 
 
 def test_a_scanner_that_hangs_is_a_failure(

@@ -85,7 +85,9 @@ async def build_changeset(
     site = BuildSite(
         repo=context.repo,
         runner=CheckRunner(run=run, known=known, retry=context.settings.merging.retry_red_checks),
-        leaks=lambda base, commit: scan_changeset(context.repo, base, commit, context.settings.validation.secrets),
+        leaks=lambda base, commit: scan_changeset(
+            context.repo, base, commit, context.settings.validation.secrets, below=context.paths.scans
+        ),
         mode=context.settings.landing.mode,
         rules=build_commit_rules(context.repo, context.settings),
         recheck=recheck,
