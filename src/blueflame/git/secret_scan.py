@@ -37,14 +37,13 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import list_commits
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Commit
-from blueflame.model.errors import ProcessFailed, UsageError
+from blueflame.model.errors import ProcessFailed, ProcessTimedOut, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
 from blueflame.system.files import explain_file_errors
 from blueflame.system.process import run
 
 KINGFISHER = "kingfisher"
-SCAN_TIMEOUT = 300.0
 CLEAN_EXIT_CODE, FOUND_EXIT_CODE = 0, 200
 PLAIN_MODES = ("100644", "100755")
 MAX_ALLOW_FILE_BYTES = 1_000_000
@@ -67,7 +66,6 @@ def scan_changeset(
     *,
     below: Path,
     cache: Path | None = None,
-    timeout: float = SCAN_TIMEOUT,
 ) -> tuple[Violation, ...]:
     """Apply the built-in rules and those of kingfisher, which has hundreds more. `below`: where to copy what it reads.
 
@@ -84,7 +82,9 @@ def scan_changeset(
         for commit in messages:
             lines = enumerate(commit.message.split("\n"), start=1)
             copies.write_file([AddedLine(commit.sha, number, text) for number, text in lines])
-        more = _run_kingfisher(program, copies, cache or _get_default_cache(), timeout) if copies.places else ()
+        more = (
+            _run_kingfisher(program, copies, cache or _get_default_cache(), settings.timeout) if copies.places else ()
+        )
     known = {(finding.path, finding.line, finding.commit) for finding in scanned.findings}
     new = tuple(one for one in more if (one.path, one.line, one.commit) not in known)
     return judge_findings(ScanResult(findings=(*scanned.findings, *new), unscanned=scanned.unscanned), allowed)
@@ -187,7 +187,11 @@ def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: flo
     )
     home = copies.folder.parent
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
-    done = run(program, "scan", str(copies.folder), *options, cwd=home, env=env, timeout=timeout)
+    try:
+        done = run(program, "scan", str(copies.folder), *options, cwd=home, env=env, timeout=timeout)
+    except ProcessTimedOut as e:
+        hint = "see what holds it up, or raise validation.secrets.timeout"
+        raise ProcessFailed(f"kingfisher searched for {timeout:g} s without an end, and was ended: {hint}") from e
     if done.code not in (CLEAN_EXIT_CODE, FOUND_EXIT_CODE):
         said = done.err.strip()[-500:]
         reason = f"exit code {done.code}: {said}; {SCANNER_HINT}" if said else explain_exit(done.code, SCANNER_HINT)

@@ -10,6 +10,7 @@ BlueFlameError
 │   ├── GitFailed
 │   ├── NoStartingPoint   what an attempt would start from does not exist: its foundations conflict
 │   ├── ProcessFailed
+│   │   └── ProcessTimedOut
 │   ├── JournalError
 │   ├── MemoryFailed      memory cannot be read or written; the session continues without it
 │   └── NotifierFailed    a notification could not be sent; the session continues
@@ -76,6 +77,10 @@ class NoStartingPoint(WorldError):
 
 
 class ProcessFailed(WorldError):
+    pass
+
+
+class ProcessTimedOut(ProcessFailed):
     pass
 
 

@@ -97,7 +97,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "validation.require_tests": "enabled source_patterns test_patterns",
     "validation.file_scope": "enforce",
     "validation.binaries": "expected",
-    "validation.secrets": "enabled allow_file scanner",
+    "validation.secrets": "enabled allow_file scanner timeout",
     "validation.validator_diagnostics": "enabled timeout",
     "instructions": "enabled files max_bytes",
     "superpowers": "enabled skills",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, ParamSpec
 
 from blueflame.lazy_dataclass import dataclass
-from blueflame.model.errors import ProcessFailed
+from blueflame.model.errors import ProcessFailed, ProcessTimedOut
 from blueflame.system.environment import remove_model_keys
 from blueflame.system.files import open_temporary_file
 
@@ -270,8 +270,8 @@ def open_log(log: Path) -> Iterator[IO[bytes]]:
         yield sink
 
 
-def _build_timeout_error(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessFailed:
-    return ProcessFailed(f"{shlex.join(argv)} in {cwd}: not finished after {timeout} seconds, so it was killed")
+def _build_timeout_error(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessTimedOut:
+    return ProcessTimedOut(f"{shlex.join(argv)} in {cwd}: not finished after {timeout} seconds, so it was killed")
 
 
 def _decode_text(data: bytes) -> str:

@@ -16,6 +16,7 @@ from blueflame.git.secret_scan import find_scanner, read_allow_list, scan_result
 from blueflame.model.errors import GitFailed, ProcessFailed, UsageError, WorldError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
+from blueflame.session.environment import classify_problem
 from support.fake_secrets import MAKERS, SecretGenerator
 
 Git = Callable[..., str]
@@ -23,16 +24,9 @@ BUILTIN = SecretSettings(scanner="builtin")
 
 
 def scan_changeset(
-    ours: Repository,
-    base: str,
-    tip: str,
-    settings: SecretSettings,
-    *,
-    cache: Path | None = None,
-    timeout: float = 300.0,
+    ours: Repository, base: str, tip: str, settings: SecretSettings, cache: Path | None = None
 ) -> tuple[Violation, ...]:
-    below = ours.root / ".blueflame" / "scans"
-    return secrets.scan_changeset(ours, base, tip, settings, below=below, cache=cache, timeout=timeout)
+    return secrets.scan_changeset(ours, base, tip, settings, below=ours.root / ".blueflame" / "scans", cache=cache)
 
 
 @pytest.fixture
@@ -172,12 +166,15 @@ def test_without_a_folder_for_copies_the_error_names_its_place(
         scan_changeset(ours, ours.base_sha, tip, SecretSettings())
 
 
-def test_a_scanner_that_hangs_is_a_failure(
+def test_a_scanner_that_hangs_is_a_failure_with_the_setting_of_its_time(
     ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path, monkeypatch, "exec sleep 1000")
-    with pytest.raises(ProcessFailed, match="not finished"):
-        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings(), timeout=0.2)
+    words = r"kingfisher searched for 0\.2 s without an end, and was ended: .*validation\.secrets\.timeout"
+    with pytest.raises(ProcessFailed, match=words) as failed:
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings(timeout=0.2))
+    assert classify_problem(str(failed.value)) == "scanner"
+    assert list((ours.root / ".blueflame" / "scans").iterdir()) == []
 
 
 @pytest.mark.parametrize(

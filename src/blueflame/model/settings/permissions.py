@@ -204,6 +204,8 @@ class SecretSettings(Section):
     """Lists findings that are not secrets, one pattern or fingerprint per line; relative to the repository."""
     scanner: Literal["auto", "kingfisher", "builtin"] = "auto"
     """What scans a changeset before it lands: kingfisher where it is installed, else the built-in rules."""
+    timeout: Duration = 300.0
+    """For kingfisher: how long a scan may take. Then it is tried again later, as all that fails outside of us."""
 
 
 class ValidationSettings(Section):
