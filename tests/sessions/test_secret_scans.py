@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import secret_scan
+from blueflame.model.event import EnvironmentFailed, JournalEntry, ScanDelayed
 from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers
+from blueflame.orchestrator.merge_queue import build_and_land
 from blueflame.orchestrator.sessions import open_journal
-from support.sessions import Stage, plan_of, start_orchestrator, task, writes
+from blueflame.session.state import Session
+from blueflame.views.session import build_session_json
+from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 from support.wardens import wait_until
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
@@ -49,3 +53,27 @@ def test_an_orchestrator_killed_in_a_scan_leaves_no_copies(stage: Stage, hanging
     hanging.unlink()
     assert stage.resume().states == {"task-001": "merged"}
     assert not scans.exists()
+
+
+def test_a_scan_that_hangs_is_shown_and_held_and_blames_no_task(
+    stage: Stage, hanging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_and_land, "SLOW_SCAN_SECONDS", 0.1)
+    stage.reconfigure(validation={"secrets": {"scanner": "auto", "timeout": "1s"}})
+    shown: list[list[str]] = []
+
+    def see(session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, ScanDelayed):
+            shown.append(build_session_json(session, now=recorded.at + 60)["under_way"])
+            hanging.unlink(missing_ok=True)
+
+    result = stage.run(observers=[Watcher(see)])
+    assert shown[0] == ["build of cs-001: searching for secrets, 1 min 00 s"]
+    assert shown[1] == ["build of cs-001"], "the search is over"
+    (failed,) = result.of(EnvironmentFailed)
+    assert (failed.cause, failed.reason.partition(",")[0]) == (
+        "scanner",
+        "kingfisher searched for 1 s without an end",
+    )
+    assert result.states == {"task-001": "merged"}
+    assert result.session.tasks["task-001"].retries == 0

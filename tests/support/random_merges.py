@@ -52,6 +52,10 @@ def run_git(root: Path, *args: str, stdin: str | None = None, **env: str) -> str
     return done.stdout
 
 
+async def _find_no_leaks(_base: str, _commit: str) -> Sequence[object]:
+    return ()
+
+
 def make_small_repository(root: Path) -> Repository:
     run_git(root, "init", "-q", "-b", "main")
     for name in SHARED:
@@ -123,7 +127,7 @@ class MergeWorld(Simulation):
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
     async def _build(self, changeset: str) -> Sequence[Event]:
-        site = BuildSite(repo=self.repo, runner=CheckRunner(run=self.check), leaks=lambda _a, _b: (), mode=self.mode)
+        site = BuildSite(repo=self.repo, runner=CheckRunner(run=self.check), leaks=_find_no_leaks, mode=self.mode)
         return await build_on_base(site, self.session, changeset, read_branch_head(self.repo, "main"))
 
     async def check(self, commit: str, again: bool) -> tuple[Check, ...]:

@@ -128,6 +128,7 @@ class ChangesetRecord:
     state: ChangesetState = ChangesetState.FORMED
     formed_at: float = 0.0
     judged_at: float = 0.0
+    scanned_since: float | None = None  # while its search for secrets takes long
     build: Build | None = None
     note: str = ""
     landed_as: str | None = None

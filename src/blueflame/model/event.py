@@ -467,6 +467,15 @@ class ChangesetsFormed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScanDelayed:
+    """The search of a changeset for secrets takes long, or has ended after that."""
+
+    changeset: str
+    seconds: float
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesetBuilt:
     changeset: str
     build: Build
@@ -663,6 +672,7 @@ Event: TypeAlias = (
     | EnvironmentRecovered
     # changesets and landing
     | ChangesetsFormed
+    | ScanDelayed
     | ChangesetBuilt
     | ChangesetEvicted
     | ChangesetTrimmed

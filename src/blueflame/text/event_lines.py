@@ -308,6 +308,10 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
         format_count(len(e.changesets), "changeset"),
         "; ".join(f"{c.id} ({_join_names(c.tasks)})" for c in e.changesets),
     ),
+    _H.ScanDelayed: lambda e: (
+        f"the search of {e.changeset} for secrets {'took' if e.is_over else 'has taken'} {format_duration(e.seconds)}"
+        + ("" if e.is_over else " so far")
+    ),
     _H.ChangesetBuilt: lambda e: _join_parts(
         f"{e.changeset} as {e.build.commit[:12]}, +{e.build.added} -{e.build.deleted} "
         f"in {format_count(len(e.build.files), 'file')}",

@@ -319,11 +319,14 @@ def _describe_parked(parked: RuntimeParked, now: float) -> str:
 def list_commands_under_way(session: Session, now: float) -> tuple[str, ...]:
     """Name what runs commands without an agent, which can take minutes: `checks of task-001`, `build of cs-001`."""
     due = (each for each in effects_due(session) if isinstance(each, DiagnoseTask | BuildChangeset | LandChangeset))
-    return tuple(f"{name_act(session, each)}{_describe_landing(session, each, now)}" for each in due)
+    return tuple(f"{name_act(session, each)}{_describe_progress(session, each, now)}" for each in due)
 
 
-def _describe_landing(session: Session, effect: Effect, now: float) -> str:
+def _describe_progress(session: Session, effect: Effect, now: float) -> str:
     """`: pushing to origin, 3 min`, since this try began."""
+    if isinstance(effect, BuildChangeset):
+        since = session.changesets[effect.changeset].scanned_since
+        return f": searching for secrets, {format_duration(max(now - since, 0))}" if since is not None else ""
     if not isinstance(effect, LandChangeset):
         return ""
     failed = session.problems.get(name_act(session, effect))

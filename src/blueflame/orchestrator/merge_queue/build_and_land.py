@@ -29,6 +29,7 @@ from blueflame.model.event import (
     Event,
     Landed,
     PullRequestOpened,
+    ScanDelayed,
 )
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import (
@@ -53,6 +54,8 @@ from blueflame.session.environment import count_failures
 from blueflame.session.state import Session
 from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
 
+SLOW_SCAN_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSite:
@@ -60,7 +63,7 @@ class BuildSite:
 
     repo: Repository
     runner: CheckRunner
-    leaks: Callable[[str, str], Sequence[object]]  # secrets between two commits
+    leaks: Callable[[str, str], Awaitable[Sequence[object]]]  # secrets between two commits
     mode: str = "merge"
     rules: CommitRules = DEFAULT_RULES
     recheck: Callable[[str, str], Awaitable[tuple[Check, ...] | None]] | None = None  # of a base, for a red commit
@@ -69,7 +72,7 @@ class BuildSite:
 
 
 async def build_changeset(
-    context: SessionContext, session: Session, effect: BuildChangeset, _emit: Emit
+    context: SessionContext, session: Session, effect: BuildChangeset, emit: Emit
 ) -> Sequence[Event]:
     changeset = session.changesets[effect.changeset].changeset
 
@@ -85,9 +88,7 @@ async def build_changeset(
     site = BuildSite(
         repo=context.repo,
         runner=CheckRunner(run=run, known=known, retry=context.settings.merging.retry_red_checks),
-        leaks=lambda base, commit: scan_changeset(
-            context.repo, base, commit, context.settings.validation.secrets, below=context.paths.scans
-        ),
+        leaks=partial(_scan_changeset, context, emit, changeset.id),
         mode=context.settings.landing.mode,
         rules=build_commit_rules(context.repo, context.settings),
         recheck=recheck,
@@ -107,6 +108,17 @@ async def build_changeset(
     return await asyncio.to_thread(add_hints, context.repo, events, allow_file=allow_file)
 
 
+async def _scan_changeset(context: SessionContext, emit: Emit, name: str, base: str, commit: str) -> Sequence[object]:
+    """Search it for secrets; say so when that takes long, and when it has ended after that."""
+    settings, scans, began = context.settings.validation.secrets, context.paths.scans, context.clock.now()
+    scan = asyncio.ensure_future(asyncio.to_thread(scan_changeset, context.repo, base, commit, settings, below=scans))
+    if not (await asyncio.wait({scan}, timeout=SLOW_SCAN_SECONDS))[0]:
+        emit([ScanDelayed(changeset=name, seconds=round(context.clock.now() - began, 1))])
+        await asyncio.wait({scan})
+        emit([ScanDelayed(changeset=name, seconds=round(context.clock.now() - began, 1), is_over=True)])
+    return await scan
+
+
 async def build_on_base(site: BuildSite, session: Session, name: str, base: str) -> Sequence[Event]:
     """Build and check a changeset on this base. It is built, in conflict, trimmed, evicted or skipped."""
     inputs = MergeInputs(site.repo, session, session.changesets[name], base, site.rules)
@@ -116,7 +128,7 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         return [act(session, name, made)]
     if isinstance(made, CannotRebase):
         return [_send_back_unrebased(session, inputs.changeset, made)]
-    leaks = await asyncio.to_thread(site.leaks, base, made.commit)
+    leaks = await site.leaks(base, made.commit)
     if leaks:
         listed = "\n".join(str(leak) for leak in leaks)
         return [ChangesetEvicted(changeset=name, reason=f"it would land secrets:\n{listed}")]

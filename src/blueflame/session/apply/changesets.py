@@ -21,6 +21,7 @@ from blueflame.model.event import (
     Landed,
     LandingUndone,
     PullRequestOpened,
+    ScanDelayed,
 )
 from blueflame.session.apply.indexes import move_base, schedule_hook
 from blueflame.session.changesets.form import build_changeset_title
@@ -49,6 +50,11 @@ def _put_changeset(session: Session, record: ChangesetRecord) -> None:
         session.merging.pop(name, None)
         for task in record.changeset.tasks:
             session.changeset_of.pop(task, None)
+
+
+def _apply_scan_delayed(session: Session, event: ScanDelayed, at: float) -> None:
+    since = None if event.is_over else at - event.seconds
+    _put_changeset(session, replace(session.changesets[event.changeset], scanned_since=since))
 
 
 def _apply_changeset_built(session: Session, event: ChangesetBuilt, _at: float) -> None:
@@ -147,6 +153,7 @@ def _apply_landing_undone(session: Session, event: LandingUndone, _at: float) ->
 
 CHANGESET_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     ChangesetsFormed: _apply_changesets_formed,
+    ScanDelayed: _apply_scan_delayed,
     ChangesetBuilt: _apply_changeset_built,
     ChangesetEvicted: _apply_changeset_evicted,
     ChangesetJudged: _apply_changeset_judged,

@@ -47,6 +47,8 @@ from blueflame.session.state import Phase, Session, build_validation_key, list_s
 
 def _apply_orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
     session.stopping, session.stop_now = "", False
+    for name in session.merging:  # a scan under way has ended with the last orchestrator
+        session.changesets[name] = replace(session.changesets[name], scanned_since=None)
 
 
 def _apply_stop_requested(session: Session, event: StopRequested, _at: float) -> None:
