@@ -12,7 +12,6 @@ import resource
 import sys
 import time
 
-from blueflame.system.disk import measure_free_disk
 from blueflame.system.proc import read_boot_id
 from blueflame.warden import attempt_folder as record
 from blueflame.warden.attempt_folder import StatusFile
@@ -29,6 +28,7 @@ from blueflame.warden.supervise import (
     SupervisedAttempt,
     end_leftovers,
     end_processes,
+    note_free_disk,
     read_cancel_request,
     supervise_child,
     wait_in_doubt,
@@ -314,8 +314,8 @@ def _start_child(
 def _finish_attempt(
     attempt: SupervisedAttempt, stage: str, ending: ProcessEnding, clock: float, step: str = ""
 ) -> dict[str, Any]:
-    elapsed, disks = time.monotonic() - clock, (attempt.folder, attempt.launch.cwd)  # which may be two
-    free_disk = min((free for disk in disks if (free := measure_free_disk(disk)) is not None), default=None)
+    elapsed = time.monotonic() - clock
+    note_free_disk(attempt)
     if stage == "setup":
         ending.left = ending.left or end_processes(attempt, None, attempt.launch.grace)[1]
     else:
@@ -331,7 +331,7 @@ def _finish_attempt(
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
     outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=elapsed)
-    found = {"cause": cause, "unanswered": unanswered, "free_disk": free_disk, "refused_forks": refused}
+    found = {"cause": cause, "unanswered": unanswered, "free_disk": attempt.free_disk, "refused_forks": refused}
     return {**outcome, **found, **guarded}
 
 

@@ -11,6 +11,7 @@ import signal
 import time
 from contextlib import suppress
 
+from blueflame.system.disk import measure_free_disk
 from blueflame.warden.attempt_folder import read_json, read_json_or_empty, touch_file, write_json
 from blueflame.warden.cgroup import count_outside_refusals
 from blueflame.warden.process_tree import (
@@ -69,6 +70,7 @@ class SupervisedAttempt:
         self.gateway: GatewayProcess | None = None
         self.hook_server: HookServer | None = None
         self.refusals_before = count_outside_refusals()
+        self.free_disk: int | None = None  # the fewest bytes since it began
         self.refused_at: float | None = None  # when the gateway reported that it answers no further call
         self.warned = False  # that its time is nearly over
         self.messages = 0  # of a person, how many were taken from the folder
@@ -148,6 +150,7 @@ def supervise_child(
     while True:
         status, _ = reap_children(pid)
         attempt.spool.update_size()
+        note_free_disk(attempt)
         looked, held = _update_held_time(attempt, looked)
         deadline = None if deadline is None else deadline + held
         if status is not None:
@@ -161,6 +164,12 @@ def supervise_child(
             return ProcessEnding(reason, detail, ended, left, sandboxed=child.sandboxed)
         attempt.status.update(attempt.spool)
         attempt.poll_loop.wait(_compute_wait(attempt, deadline))
+
+
+def note_free_disk(attempt: SupervisedAttempt) -> None:
+    """A disk that was full for a moment has room again at the end."""
+    found = [attempt.free_disk, *map(measure_free_disk, (attempt.folder, attempt.launch.cwd))]  # which may be two
+    attempt.free_disk = min((each for each in found if each is not None), default=None)
 
 
 def _excuse_stopped(child: ChildProcess, reason: str, detail: str) -> tuple[str, str]:

@@ -414,6 +414,14 @@ def test_a_full_disk_of_the_checkout_alone_is_recorded(folder: Path, tmp_path: P
     assert ended["free_disk"] < 1 << 20
 
 
+def test_a_disk_that_was_full_for_a_moment_is_recorded(folder: Path, tmp_path: Path) -> None:
+    """It has room again when the agent that could not write has ended."""
+    with mounted(tmp_path / "trees", 8):
+        fill = "head -c 9m /dev/zero > full; sleep 0.6; rm full"
+        ended = run_warden(write_launch(folder, "sh", "-c", fill, cwd=str(tmp_path / "trees")))
+    assert ended["free_disk"] < 1 << 20
+
+
 def test_a_full_disk_does_not_lose_the_outcome(tmp_path: Path) -> None:
     """The space that was reserved for it is enough."""
     with mounted(tmp_path / "disk", 1):

@@ -91,7 +91,7 @@ class ProcessOutcome:
     waited: float = 0.0  # seconds, for a person's answer or for its model
     setup_output: str = ""
     watch: Mapping[str, Any] = field(default_factory=dict)  # the report of the watcher; {}: no watcher ran
-    free_disk: int | None = None  # bytes when it ended; None: not known, as from earlier wardens
+    free_disk: int | None = None  # the fewest bytes while it ran; None: not known, as from earlier wardens
     refused_forks: int = 0  # processes that a limit of others kept from starting while it ran
 
 
