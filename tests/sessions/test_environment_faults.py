@@ -631,6 +631,20 @@ def test_a_disk_without_room_for_more_files(stage: Stage) -> None:
         assert stage.resume().states == {"task-001": "merged"}
 
 
+def test_an_agent_that_met_a_disk_that_was_full_for_a_moment_is_not_blamed(stage: Stage) -> None:
+    stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": 0}, limits={"max_retries": 0})
+    ballast = shlex.quote(str(stage.root / ".trees" / "ballast"))
+    full = f"head -c 99m /dev/zero > {ballast}; cp {ballast} src/1.txt; sleep 0.6; rm {ballast} src/1.txt; exit 1"
+    stage.play(task(1), workers={1: {"1": [{"run": full}], "*": writes("src/1.txt", "one")}})
+    with mounted(stage.root / ".trees", 16):
+        result = stage.run()
+    first = result.of(AttemptEnded)[0].ended
+    assert first.ending is Ending.ENVIRONMENT
+    assert first.notes.startswith("the disk is full, or was while it ran")
+    assert result.states == {"task-001": "merged"}
+    assert result.session.tasks["task-001"].retries == 0
+
+
 @pytest.mark.parametrize(("own", "ending"), [(False, Ending.LOST), (True, Ending.RESOURCES)])
 def test_an_agent_is_blamed_for_a_disk_only_if_it_filled_it(stage: Stage, own: bool, ending: Ending) -> None:
     stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": 8}, limits={"max_retries": 0, "kill_grace": "1s"})

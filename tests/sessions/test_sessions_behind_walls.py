@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,14 @@ from blueflame.git.checkouts import count_spares
 from blueflame.git.repository import open_repository
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptEnded, AttemptStarted, Checked
+from blueflame.model.event import AttemptEnded, AttemptStarted, Checked, JournalEntry
 from blueflame.orchestrator.attempts import spares
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox import probe as probing
+from blueflame.session.state import Session
+from support.disks import immutable
 from support.fake_secrets import MAKERS, SecretGenerator
-from support.sessions import SessionRun, Stage, make_stage, plan_of, start_orchestrator, task, writes
+from support.sessions import SessionRun, Stage, Watcher, make_stage, plan_of, start_orchestrator, task, writes
 
 needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
@@ -65,6 +69,29 @@ def test_a_large_checkout_is_taken_over_without_what_ran_in_it_before(
     assert len(runs) == 3
     assert len(inodes) < 3  # files were taken over
     assert count_spares(open_repository(walled.root, base_branch="main"), walled.root / ".trees") == 3
+
+
+@needs_sandbox
+@pytest.mark.parametrize("locked", [True, False], ids=["by an attribute", "by its mode"])
+def test_an_agent_is_blamed_for_a_home_that_it_can_close_itself(walled: Stage, locked: bool) -> None:
+    """An agent can change the mode of its home. It cannot set an attribute."""
+    ends = "echo > ~/x && test -w ~ || exit 1"
+    waits = "while [ ! -e src/go ]; do sleep 0.02; done; rm src/go" if locked else "chmod 500 ~; false"
+    walled.play(task(1), workers={1: {"1": [{"run": f"{waits}; {ends}"}], "*": writes("src/1.txt", "one")}})
+    with ExitStack() as held:
+
+        def lock(_session: Session, recorded: JournalEntry) -> None:
+            event = recorded.event
+            if locked and isinstance(event, AttemptStarted) and event.attempt.endswith(".worker.1"):
+                held.enter_context(immutable(walled.root / ".blueflame/attempts" / event.attempt / "home"))
+                Path(event.worktree, "src/go").touch()
+
+        result = walled.run(STOP | {"escalation": ["abort"]}, observers=[Watcher(lock)])
+    first = result.of(AttemptEnded)[0].ended
+    assert first.ending is (Ending.ENVIRONMENT if locked else Ending.FAILED)
+    assert result.states == {"task-001": "merged" if locked else "failed"}
+    if locked:
+        assert re.match(r"cannot write in .*/home: Operation not permitted; .*\(lsattr\)", first.notes)
 
 
 def last(reported: SessionRun, name: str = "task-001", role: str = "worker") -> AttemptOutcome:

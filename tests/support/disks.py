@@ -57,6 +57,17 @@ def read_only(folder: Path) -> Iterator[None]:
             _unmount(Path(aside))
 
 
+@contextmanager
+def immutable(folder: Path) -> Iterator[None]:
+    """As a person or a tool locks a folder; its mode stays as it was."""
+    if os.geteuid() or subprocess.run(["chattr", "+i", str(folder)], capture_output=True, check=False).returncode:
+        pytest.skip("no attribute can be set here")
+    try:
+        yield
+    finally:
+        subprocess.run(["chattr", "-i", str(folder)], check=True)
+
+
 def fill(path: Path) -> None:
     """Fill the disk to the last byte."""
     with path.open("wb", buffering=0) as file:

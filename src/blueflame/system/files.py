@@ -21,7 +21,7 @@ ADVICE_BY_ERRNO = {
     errno.EDQUOT: "your disk quota is used up: free some space and try again",
     errno.EROFS: "the file system is read-only: use another path",
     errno.EACCES: "fix its permissions",
-    errno.EPERM: "fix its permissions",
+    errno.EPERM: "fix its permissions, or its attributes (lsattr)",
     errno.EISDIR: "a folder is in the way: move it away",
     errno.ENOTDIR: "a file is where a folder must be: move it away",
     errno.EEXIST: "a file is where a folder must be: move it away",
@@ -163,6 +163,23 @@ def open_temporary_file() -> IO[bytes]:
     except OSError as e:
         words = f"cannot write temporary files in {folder}: {e.strerror}; repair it, or set TMPDIR to another folder"
         raise OSError(e.errno, words) from e
+
+
+MACHINE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EPERM})
+PROBE_BYTES = 1 << 20
+
+
+def find_write_error(folder: Path) -> str:
+    """Try to write in a folder of an agent. Say why the machine does not let us; "" if it does, or the folder is gone
+    or its mode forbids it, which the agent can bring about itself."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as e:
+        return str(build_file_error("write in", folder, e)) if e.errno in MACHINE_ERRNOS else ""
+    return ""
 
 
 def build_file_error(doing: str, path: Path, error: OSError) -> WorldError:

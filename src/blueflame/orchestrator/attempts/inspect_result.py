@@ -47,7 +47,7 @@ from blueflame.session.attempt_verdict import SHELL_SIGNAL_BASE, AttemptFacts, j
 from blueflame.session.environment import classify_problem
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
-from blueflame.system.files import write_atomically
+from blueflame.system.files import find_write_error, write_atomically
 from blueflame.system.layout import make_folder
 from blueflame.system.machine import measure_free
 from blueflame.telemetry.audit import format_summary, read_audit
@@ -107,23 +107,27 @@ def inspect_commits(
     )
 
 
-def was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
-    """Whether nothing could be written where agents work, at its end or now: what it could not do is not its fault."""
-    then = outcome.free_disk
-    return (then is not None and then < FULL_BELOW_BYTES) or (
-        measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
-    )
+def find_write_fault(context: SessionContext, finished: FinishedAttempt) -> str:
+    """Say why nothing could be written where the agent worked, while it ran or now; "" if it could.
+
+    What it could not do is not its fault, and one that brings it about has no result.
+    """
+    then, paths = finished.outcome.free_disk, context.paths
+    if min(then if then is not None else FULL_BELOW_BYTES, measure_free(paths.worktrees).disk) < FULL_BELOW_BYTES:
+        return f"the disk is full, or was while it ran, under {paths.worktrees} or {paths.state}: free some space"
+    folder = context.engine.mirror(finished.attempt.id)
+    return next(filter(None, map(find_write_error, (paths.checkout(finished.attempt.agent_id), folder / "home"))), "")
 
 
 def may_be_cut_off(context: SessionContext, finished: FinishedAttempt) -> bool:
-    """Whether a file may have only its beginning: its disk was full, or by its output a program could not write.
+    """Whether a file may have only its beginning: we cannot write there, or by its output a program could not.
 
     Words prove nothing: the attempt is judged without them, and only its commits are continued.
     """
     outcome = finished.outcome
     by_signal = signal.SIGXFSZ in (outcome.signal, (outcome.exit_code or 0) - SHELL_SIGNAL_BASE)
     printed = read_last_output(context, finished.attempt)
-    return by_signal or was_disk_full(context, outcome) or FAILED_WRITE.search(printed) is not None
+    return by_signal or FAILED_WRITE.search(printed) is not None or find_write_fault(context, finished) != ""
 
 
 def read_last_output(context: SessionContext, attempt: Attempt) -> str:

@@ -43,10 +43,10 @@ from blueflame.orchestrator.attempts.check_commit import install_dependencies, i
 from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, wait_for_spare
 from blueflame.orchestrator.attempts.curator import read_curator
 from blueflame.orchestrator.attempts.inspect_result import (
+    find_write_fault,
     may_hook_be_killed,
     read_last_output,
     save_fingerprint,
-    was_disk_full,
     was_nothing_done_unwatched,
 )
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
@@ -409,8 +409,8 @@ def _is_rejection(event: Event) -> bool:
 
 def _find_machine_fault(context: SessionContext, finished: FinishedAttempt) -> str:
     """Why no agent could have done better: a full disk, or damaged objects of our repository or of its checkout."""
-    if was_disk_full(context, finished.outcome):
-        return f"the disk is full under {context.paths.worktrees} or {context.paths.state}: free some space"
+    if why := find_write_fault(context, finished):
+        return why
     earlier = finished.attempt.continues
     commits = (finished.base, *((earlier.tip, earlier.unfinished) if earlier is not None else ()))
     checkout = context.paths.checkout(finished.attempt.agent_id)
