@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.git.batch import has_commit, read_objects
-from blueflame.git.command import build_git_error, run_git, try_git
+from blueflame.git.command import build_git_error, run_git, split_nul, try_git
 from blueflame.git.merge import find_tree
 from blueflame.git.repository import Repository
 from blueflame.git.steps import compare_trees
@@ -49,8 +49,10 @@ def take_back_update(repo: Repository, checkout: Path, inside: Path, *, patience
     except (OSError, ValueError):  # there is no note, or a part of one: then nothing had begun
         return
     _wait_for_index(inside, patience)
-    if has_commit(repo, old) and has_commit(repo, new) and is_index_at(checkout, old):
-        found = tuple(_find_leftovers(repo, checkout, old, new))
+    if has_commit(repo, old) and has_commit(repo, new):
+        args = ("diff-index", "--cached", "--name-only", "-z", old, "--")
+        staged = frozenset(split_nul(run_git(checkout, *args, timeout=300)))  # by the person, or all of the update
+        found = tuple(each for each in _find_leftovers(repo, checkout, old, new) if each.path not in staged)
         tracked = "".join(f"{each.path}\0" for each in found if each.is_tracked)
         if tracked:
             run_git(checkout, "checkout-index", "-f", "-z", "--stdin", stdin=tracked, timeout=300)

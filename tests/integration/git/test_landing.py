@@ -361,6 +361,25 @@ def test_an_update_that_stopped_half_way_is_taken_back(ours: Repository, new: st
     assert not (ours.common_dir / NOTE).exists()
 
 
+def test_what_the_person_staged_beside_an_update_that_stopped_is_all_that_is_in_the_way(
+    ours: Repository, new: str, git: Git
+) -> None:
+    note_update(ours.common_dir, ours.base_sha, new)
+    (ours.root / "README.md").write_text("lan")
+    (ours.root / "новый файл").write_text("landed\n")
+    (ours.root / "моё").write_text("mine")
+    git(ours.root, "add", "моё")
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
+    reason = f"{ours.root} has changes that are not committed; commit or stash them first"
+    assert outcome == Dirty(("моё",), reason)
+    assert git(ours.root, "-c", "core.quotepath=false", "status", "--porcelain") == "A  моё\n"
+    git(ours.root, "stash")
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
+    landed(ours.root)
+    git(ours.root, "stash", "pop")
+    assert (ours.root / "моё").read_text() == "mine"
+
+
 def test_what_the_person_changed_after_an_update_stopped_is_not_touched(ours: Repository, new: str) -> None:
     note_update(ours.common_dir, ours.base_sha, new)
     (ours.root / "README.md").write_text("landed\nand mine")
