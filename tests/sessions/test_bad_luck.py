@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from blueflame.documents.plans import read_plan
+from blueflame.git.repository import PROBE_SUFFIX
 from blueflame.model.attempt import Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
@@ -258,6 +259,15 @@ def test_a_journal_that_has_lost_its_newest_events_is_resumed_from_what_it_has(s
     assert result.session.tasks["task-001"].retries == 0
     assert made in stage.git("rev-list", "--glob=refs/blueflame").split(), "nothing that was made is gone"
     assert ("task-001 (attempt 1)" in result.warnings[0]) == (since == "AttemptIntended")
+
+
+def test_a_ref_that_a_killed_probe_left_does_not_end_a_resume(stage: Stage) -> None:
+    stage.play(task(1))
+    _leave_at_changeset(stage)
+    (made,) = stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame/attempts").split()
+    stage.git("update-ref", f"{made}{PROBE_SUFFIX}", "HEAD")
+    assert stage.resume().session.outcome == "completed"
+    assert PROBE_SUFFIX not in stage.git("for-each-ref", "refs/blueflame")
 
 
 def test_an_agent_that_the_journal_does_not_know_is_ended(stage: Stage, tmp_path: Path) -> None:

@@ -188,6 +188,43 @@ def test_a_git_that_is_killed_again_and_again(stage: Stage, tmp_path: Path, monk
     check_finished(stage, attempts=1)
 
 
+@pytest.mark.parametrize("failing", ["pack-objects", "unpack-objects", "diff-tree"])
+def test_a_git_that_cannot_read_results_blames_no_agent(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """A wrapper, or a setting of one command: it fails in words that no one knows, for a commit of ours as well."""
+    stage.play(task(1))
+    failed, folder = tmp_path / "failed", _put_failing_git(tmp_path, failing)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        check_hindered(stage.run(STOP), "fatal: not today; git fails for a commit of ours, too: run 'git version'")
+    assert failed.exists()
+    check_finished(stage, attempts=1)
+    assert git(stage.root, "for-each-ref", "refs/blueflame/**/*-probe") == ""
+    assert not list((stage.root / ".trees").glob(".*.fetch"))
+
+
+def test_a_git_that_fails_once_blames_no_agent(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.play(task(1))
+    failed = tmp_path / "failed"
+    folder = _put_failing_git(tmp_path, "unpack-objects", unless=f"[ -e {failed} ]")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    result = stage.run(STOP)
+    assert failed.exists()
+    assert result.session.outcome == "completed"
+    assert [ended.ended.ending for ended in result.of(AttemptEnded)] == [Ending.PASSED]
+
+
+def _put_failing_git(tmp_path: Path, command: str, *, unless: str = "false") -> Path:
+    real, folder = shutil.which("git"), tmp_path / "bin"
+    folder.mkdir()
+    fail = f"touch {tmp_path}/failed; echo 'fatal: not today' >&2; exit 128"
+    wrapper = f'#!/bin/sh\ncase " $* " in *" {command} "*) {unless} || {{ {fail}; }};; esac\nexec {real} "$@"\n'
+    (folder / "git").write_text(wrapper)
+    (folder / "git").chmod(0o755)
+    return folder
+
+
 def test_a_lock_that_a_killed_git_left_is_removed_before_the_next_try(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

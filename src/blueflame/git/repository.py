@@ -29,6 +29,7 @@ MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
+PROBE_SUFFIX = "-probe"  # of refs that are written to see whether they can be; a kill may leave one
 MAX_ALTERNATES = 100
 MISSING_HISTORY = "agents cannot read old versions that only the remote has: 'git fetch --refetch --no-filter' helps"
 
@@ -200,8 +201,8 @@ def is_usable(repo: Repository, *, ref: str) -> bool:
         return False
     try:
         probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
-        run_git(repo.root, "update-ref", f"{ref}-probe", probe)
-        run_git(repo.root, "update-ref", "-d", f"{ref}-probe")
+        run_git(repo.root, "update-ref", f"{ref}{PROBE_SUFFIX}", probe)
+        run_git(repo.root, "update-ref", "-d", f"{ref}{PROBE_SUFFIX}")
     except (WorldError, OSError):
         return False
     return True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blueflame.git.batch import change_refs, find_missing_commits, find_ref
 from blueflame.git.checkouts import remove_checkout
-from blueflame.git.repository import Repository, is_ancestor
+from blueflame.git.repository import PROBE_SUFFIX, Repository, is_ancestor
 from blueflame.git.results import list_refs, set_ref
 from blueflame.model.attempt import WORKER, Duty
 from blueflame.model.changeset import ChangesetState
@@ -89,9 +89,12 @@ def _set_refs_aside(repo: Repository, session: Session) -> list[str]:
         for name in found
         if name.split("/")[2] in RESULT_KINDS
         and len(rest := name.split("/")[4:]) in (2, 3)
+        and rest[-1].isdecimal()
         and not _is_known(session, *rest)
     }
-    stray = [name for name in found if name.split("/")[2] == "bases" and name not in bases]
+    stray = [
+        name for name in found if name.endswith(PROBE_SUFFIX) or (name.split("/")[2] == "bases" and name not in bases)
+    ]
     orders = [f"update {STATE_REFS}lost/{session.id}/{found[name]}\0{found[name]}\0\0" for name in results]
     if results or stray:
         change_refs(repo, (*dict.fromkeys(orders), *(f"delete {name}\0\0" for name in (*results, *stray))))

@@ -8,18 +8,17 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from blueflame.checks.audit_gaps import describe_defied, find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result, check_subjects, is_worded_wrongly
 from blueflame.documents.hand_offs import parse_hand_off
 from blueflame.git.batch import find_missing_commits
-from blueflame.git.command import build_agent_identity, find_identity
+from blueflame.git.command import REPAIR_GIT, build_agent_identity, find_fix, find_identity
 from blueflame.git.damage import find_damage
 from blueflame.git.filters import find_filtered_changes, refuse_filtered_changes
 from blueflame.git.rebase import reword_commits
-from blueflame.git.repository import is_usable
 from blueflame.git.results import (
     CollectedResult,
     NoResult,
@@ -40,6 +39,7 @@ from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldE
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.verdict import Violation
+from blueflame.orchestrator.attempts.probe_git import can_collect
 from blueflame.orchestrator.commit_rules import build_subject_rule, find_author
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
@@ -79,17 +79,16 @@ def inspect_commits(
     `find_more` gives further violations, by the last commit.
     """
     try:
-        found = _fetch_commits(context, finished)
-        left = read_leftovers(context, finished)
-        gaps = find_audit_gaps(context, finished)
-        defied = find_defied(context, finished)
-        broken: tuple[Violation, ...] = ()
-        if isinstance(found, CollectedResult):
-            broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
-            if is_worded_wrongly(broken):
-                found, broken = _reword_commits(context, session, finished, found)
+        try:
+            read = _read_result(context, session, finished, find_more)
+        except GitFailed as error:
+            unreadable = judge_unreadable(context, finished, error)
+            if unreadable.ending is not Ending.POSTCHECK:
+                return unreadable
+            read = _read_result(context, session, finished, find_more)  # git may have failed only once
     except (WorldError, UsageError) as error:
         return judge_unreadable(context, finished, error)
+    found, left, gaps, defied, broken = read
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
     ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
     if ending is Ending.PASSED and tip is not None:
@@ -105,6 +104,32 @@ def inspect_commits(
         violations=broken,
         defied=defied,
     )
+
+
+class _ReadResult(NamedTuple):
+    found: CollectedResult | NoResult
+    left: Leftovers | None
+    gaps: tuple[str, ...]
+    defied: tuple[str, ...]
+    broken: tuple[Violation, ...]
+
+
+def _read_result(
+    context: SessionContext,
+    session: Session,
+    finished: FinishedAttempt,
+    find_more: Callable[[str], Iterable[Violation]],
+) -> _ReadResult:
+    found = _fetch_commits(context, finished)
+    left = read_leftovers(context, finished)
+    gaps = find_audit_gaps(context, finished)
+    defied = find_defied(context, finished)
+    broken: tuple[Violation, ...] = ()
+    if isinstance(found, CollectedResult):
+        broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
+        if is_worded_wrongly(broken):
+            found, broken = _reword_commits(context, session, finished, found)
+    return _ReadResult(found, left, gaps, defied, broken)
 
 
 def find_write_fault(context: SessionContext, finished: FinishedAttempt) -> str:
@@ -138,8 +163,8 @@ def read_last_output(context: SessionContext, attempt: Attempt) -> str:
 def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: BlueFlameError) -> AttemptOutcome:
     """Judge a result that cannot be checked: it has failed, never passed. Raise the error if it is ours.
 
-    It is ours when git was killed, waits for a lock or has no room, or when our own repository is damaged or cannot be
-    used.
+    It is ours when git was killed, waits for a lock or has no room, when our own repository is damaged or cannot be
+    used, or when git cannot read a commit of ours either.
     """
     checkout = context.paths.checkout(finished.attempt.agent_id)
     if not checkout.is_dir():
@@ -153,13 +178,20 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
         raise error
     if finished.outcome.reason is ExitReason.LOST:
         return lost
-    if isinstance(error, WorldError) and not is_usable(context.repo, ref=_get_result_ref(finished.attempt)):
-        raise error
+    ref = _get_result_ref(finished.attempt)
+    if isinstance(error, WorldError) and not can_collect(context.repo, checkout, base=finished.base, ref=ref):
+        raise _add_repair(error)
     if damage := find_damage(context.repo, (finished.base,)):
         raise GitFailed(damage) from error
     if damage := find_checkout_damage(checkout, finished.base):
         return AttemptOutcome(ending=Ending.ENVIRONMENT, notes=damage, base=finished.base)
     return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
+
+
+def _add_repair(error: WorldError) -> WorldError:
+    text = str(error)
+    is_known = REPAIR_GIT in text or find_fix(text, "")
+    return error if is_known else GitFailed(f"{text}; git fails for a commit of ours, too: {REPAIR_GIT}")
 
 
 def _lose_without_checkout(context: SessionContext, finished: FinishedAttempt) -> AttemptOutcome:
