@@ -15,10 +15,11 @@ import pytest
 
 from blueflame.documents.plans import read_plan
 from blueflame.git.repository import PROBE_SUFFIX
-from blueflame.model.attempt import Ending
+from blueflame.model.attempt import Duty, Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
+    AttemptIntended,
     AttemptStarted,
     EnvironmentFailed,
     GateOpened,
@@ -268,6 +269,28 @@ def test_a_ref_that_a_killed_probe_left_does_not_end_a_resume(stage: Stage) -> N
     stage.git("update-ref", f"{made}{PROBE_SUFFIX}", "HEAD")
     assert stage.resume().session.outcome == "completed"
     assert PROBE_SUFFIX not in stage.git("for-each-ref", "refs/blueflame")
+
+
+def test_a_review_whose_result_is_gone_before_it_starts_is_lost(stage: Stage) -> None:
+    stage.play(task(1))
+
+    class Left(Exception):
+        pass
+
+    def leave(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptIntended) and recorded.event.attempt.duty is Duty.JUDGE:
+            raise Left
+
+    with pytest.raises(Left):
+        stage.run(observers=[Watcher(leave)], workflow="waves")
+    for ref in stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame").split():
+        stage.git("update-ref", "-d", ref)
+    stage.git("reflog", "expire", "--expire=now", "--all")
+    stage.git("gc", "-q", "--prune=now")
+    result = stage.resume({"session": ["continue"]})
+    assert result.session.outcome == "completed"
+    assert [each.ended.ending for each in result.of(AttemptEnded)].count(Ending.LOST) == 1
+    assert result.session.tasks["task-001"].retries == 0
 
 
 def test_an_agent_that_the_journal_does_not_know_is_ended(stage: Stage, tmp_path: Path) -> None:

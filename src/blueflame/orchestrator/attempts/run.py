@@ -117,6 +117,8 @@ async def _run_to_end(context: SessionContext, session: Session, record: Attempt
     attempt = record.attempt
     if record.cancel_reason and record.base is None and not await _was_submitted(context, attempt):
         return [_build_ended(record, Ending.CANCELLED, record.cancel_reason)]
+    if attempt.duty is Duty.JUDGE and record.base is None and session.tasks[attempt.subject].result is None:
+        return [_build_ended(record, Ending.LOST, "what it was to judge is no longer in the repository")]
     try:
         base = record.base or await _start_attempt(context, session, attempt, emit)
         if base is None or not await _was_submitted(context, attempt):  # it must not be started a second time
