@@ -64,9 +64,27 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (to the end)
 
 
-def _make_lasting(stream: TextIO) -> TextIO:
+def _flush_or_drop(stream: TextIO) -> None:
+    """What cannot be written is dropped: else Python tries it again at its end, and gives its own exit code."""
     try:
         stream.flush()
+    except OSError as error:
+        if error.errno not in (*CLOSED, *DISK_FULL):
+            raise
+        number = stream.fileno()
+        kept, nowhere = os.dup(number), os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.dup2(nowhere, number)
+            stream.flush()
+            os.dup2(kept, number)
+        finally:
+            os.close(kept)
+            os.close(nowhere)
+
+
+def _make_lasting(stream: TextIO) -> TextIO:
+    try:
+        _flush_or_drop(stream)
         file = _LastingFile(stream.fileno(), "w", closefd=False)
     except (OSError, ValueError):  # a test's buffer, or closed from the beginning
         return stream

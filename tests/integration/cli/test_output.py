@@ -51,6 +51,7 @@ def test_no_verb_has_a_door_of_its_own() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
 def test_a_session_outlives_a_log_whose_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
+        full.write("what was printed before, and is not written yet")
         monkeypatch.setattr(sys, "stdout", full)
         monkeypatch.setattr(sys, "stderr", full)
         with outlive_output():

@@ -13,7 +13,7 @@ import click
 from blueflame.cli.commands.house.requests import print_fate
 from blueflame.cli.console import build_facts, make_console, print_view
 from blueflame.cli.options import PATH, RUN_PARAMETERS, foreground_options, list_given, refuse_idle, session_argument
-from blueflame.cli.output import print_json, print_result, print_text
+from blueflame.cli.output import outlive_output, print_json, print_result, print_text
 from blueflame.cli.overrides import OVERRIDE_PARAMETERS, Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import PlanError, Refused, UsageError
@@ -205,7 +205,8 @@ def resume(
         if options.script is None and _was_rehearsed(project, found):
             raise UsageError(f"the agents of {name} play a script: name it again with 'blueflame resume --script FILE'")
         if not options.as_json and not options.quiet:
-            print_text(f"resuming {name}: {found.request.splitlines()[0][:100]}")
+            with outlive_output():
+                print_text(f"resuming {name}: {found.request.splitlines()[0][:100]}")
         return run_session(project, journal, found, options)
 
 
