@@ -84,7 +84,7 @@ def test_an_agent_is_blamed_for_a_home_that_it_can_close_itself(walled: Stage, l
             event = recorded.event
             if locked and isinstance(event, AttemptStarted) and event.attempt.endswith(".worker.1"):
                 held.enter_context(immutable(walled.root / ".blueflame/attempts" / event.attempt / "home"))
-                Path(event.worktree, "src/go").touch()
+                Path(event.worktree or "", "src/go").touch()
 
         result = walled.run(STOP | {"escalation": ["abort"]}, observers=[Watcher(lock)])
     first = result.of(AttemptEnded)[0].ended
