@@ -23,7 +23,9 @@ def compute_digest() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pin = next(each for each in project["optional-dependencies"]["dev"] if each.startswith("claude-agent-sdk"))
     digest = hashlib.sha256(pin.encode())
-    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file()):
+    for path in sorted(
+        path for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file() and path.suffix != ".pyc"
+    ):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

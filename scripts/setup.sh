@@ -87,7 +87,7 @@ install() {
 
 # What a session imports: where PYTHONDONTWRITEBYTECODE is set, each command would compile it again, for half a second.
 compile_commands() {
-    env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q -j 0 src
+    env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q -j 0 -x /plugin/ src  # a plugin's files are copied as they are
     env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -c 'import blueflame.cli.commands.run, blueflame.cli.foreground, pathspec'
 }
 
