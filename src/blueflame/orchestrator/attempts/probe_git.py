@@ -18,6 +18,7 @@ from blueflame.git.results import collect_result, delete_refs, list_changes, lis
 from blueflame.model.errors import WorldError
 
 BRANCH = "probe"
+SOME_TIME = 1_700_000_000  # git refuses a date of few digits
 
 
 def can_collect(repo: Repository, checkout: Path, *, base: str, ref: str) -> bool:
@@ -47,7 +48,7 @@ def can_collect(repo: Repository, checkout: Path, *, base: str, ref: str) -> boo
 
 def _write_commit(repo: Repository, checkout: Path, base: str) -> str:
     """Write what of a checkout is read: a branch and its commit. A new one each time, since answers are remembered."""
-    person = f"{FALLBACK_NAME} <{FALLBACK_EMAIL}> 0 +0000"
+    person = f"{FALLBACK_NAME} <{FALLBACK_EMAIL}> {SOME_TIME} +0000"
     heads = f"tree {find_tree(repo, base)}\nparent {base}\nauthor {person}\ncommitter {person}"
     text = f"{heads}\n\n{os.urandom(8).hex()}\n"
     data = f"commit {len(text)}\0{text}".encode()
