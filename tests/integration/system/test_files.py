@@ -13,8 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
-from blueflame.system.files import find_old_drafts, read_text, remove_drafts, rotate_log, write_atomically
+from blueflame.system.files import (
+    find_old_drafts,
+    find_write_error,
+    read_text,
+    remove_drafts,
+    rotate_log,
+    write_atomically,
+)
 from blueflame.system.process import run
+from support.disks import fill, immutable, mounted, read_only
 
 
 @pytest.fixture
@@ -173,3 +181,24 @@ def test_a_log_that_has_grown_large_is_kept_once(tmp_path: Path) -> None:
         rotate_log(log, most=3)
         assert not log.exists()
         assert before.read_text() == text
+
+
+def test_only_what_the_machine_closes_is_reported_as_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_write_error(tmp_path) == ""
+    assert find_write_error(tmp_path / "gone") == ""
+    with mounted(tmp_path / "disk", 2):
+        fill(tmp_path / "disk" / "ballast")
+        assert "No space left on device; free some disk space" in find_write_error(tmp_path / "disk")
+    (tmp_path / "shut").mkdir()
+    with read_only(tmp_path / "shut"):
+        assert "Read-only file system" in find_write_error(tmp_path / "shut")
+    with immutable(tmp_path / "shut"):
+        assert "Operation not permitted" in find_write_error(tmp_path / "shut")
+    for number, is_machine in ((errno.EDQUOT, True), (errno.EIO, True), (errno.EACCES, False)):
+
+        def refuse(_file: int, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", refuse)
+        assert bool(find_write_error(tmp_path)) is is_machine
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "disk", tmp_path / "shut"]
