@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
 from blueflame.documents.plans import parse_tasks
 from blueflame.model.attempt import Ending
-from blueflame.model.errors import Refused
+from blueflame.model.errors import JournalError, Refused
 from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, EnvironmentFailed, JournalEntry
 from blueflame.model.gate import Gate
 from blueflame.model.ids import build_attempt_ref
+from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers
 from blueflame.orchestrator.lifecycle import lock_project, open_session, prepare_folders
-from blueflame.orchestrator.sessions import send_to_inbox
+from blueflame.orchestrator.sessions import open_journal, send_to_inbox
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
-from support.sessions import Stage, Watcher, git, make_stage, task, writes
+from blueflame.system.clock import SystemClock
+from support.sessions import Stage, Watcher, find_stage, git, make_stage, task, writes
 
 
 def test_paths_with_spaces_and_other_alphabets_work(stage: Stage) -> None:
@@ -328,3 +331,39 @@ def test_a_filter_that_came_after_a_session_was_opened_is_not_known_to_it(stage:
     assert build_context(stage.project(), session, script=stage.script).filters == ()
     session.filters = None  # of a version that recorded none
     assert build_context(stage.project(), session, script=stage.script).filters == ("rot",)
+
+
+def test_sessions_of_two_worktrees_share_no_ids_and_no_cleanup(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worktree has a journal of its own, and all have the same refs."""
+    stage.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "their tree"))
+    their = find_stage(tmp_path / "their tree")
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemClock, "now", lambda _clock: 1_800_000_000.0)
+        theirs, ours = _open_session(their), _open_session(stage)
+    assert ours == f"{theirs}-2"
+
+    stage.git("update-ref", f"refs/blueflame/bases/{theirs}/task-001/work/1", "main")
+    stage.git("update-ref", f"refs/blueflame/bases/{ours}-gone/task-001/work/1", "main")
+    with open_journal(stage.project()) as journal:
+        project = stage.project()
+        found = find_leftovers(project.repo, project.paths, journal, now=time.time(), max_age=0, at_work=False)
+    assert [each.session for each in found if each.kind is LeftoverKind.REF] == [f"{ours}-gone"]
+
+
+def test_a_damaged_journal_of_another_worktree_keeps_refs_and_stops_no_session(stage: Stage, tmp_path: Path) -> None:
+    stage.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "their tree"))
+    damaged = tmp_path / "their tree" / ".blueflame" / "journal.db"
+    damaged.parent.mkdir()
+    damaged.write_text("not a journal")
+    _open_session(stage)
+    project = stage.project()
+    with open_journal(project) as journal, pytest.raises(JournalError, match="not a journal"):
+        find_leftovers(project.repo, project.paths, journal, now=time.time(), max_age=0, at_work=False)
+
+
+def _open_session(stage: Stage) -> str:
+    project = stage.project()
+    with lock_project(project) as journal:
+        return open_session(project, journal, request="Make it better").id

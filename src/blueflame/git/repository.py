@@ -208,6 +208,17 @@ def is_usable(repo: Repository, *, ref: str) -> bool:
     return True
 
 
+def list_other_worktrees(repo: Repository) -> tuple[Path, ...]:
+    """The roots of the other worktrees that share its git folder, by what that folder says of them."""
+    records = sorted(repo.common_dir.glob("worktrees/*/gitdir"))
+    roots = [repo.common_dir.parent] if records else []
+    for record in records:
+        with suppress(OSError):  # it is removed meanwhile
+            roots.append(Path(record.parent, record.read_text("utf-8", "surrogateescape").strip()).parent)
+    own = os.path.realpath(repo.root)
+    return tuple(Path(root) for root in dict.fromkeys(map(os.path.realpath, roots)) if root != own)
+
+
 @remember_answers(256)
 def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
     """Whether `newer` contains `older`; a commit is its own ancestor."""

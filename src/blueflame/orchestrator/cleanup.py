@@ -22,6 +22,7 @@ from blueflame.journal.journal import Journal
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import GitFailed, Refused, UsageError
 from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.sessions import list_foreign_sessions
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.system.files import explain_file_errors, find_old_drafts
@@ -75,6 +76,7 @@ def find_leftovers(
     ended = [info for info in reversed(journal.list_sessions()) if info.ended is not None]
     forgotten = [info.id for info in ended if forget_after is not None and now - info.last_at > forget_after]
     old = [info.id for info in ended if info.id in forgotten or (max_age and now - info.last_at > max_age)]
+    others = list_foreign_sessions(repo) - frozenset(journal.list_ids())
     owners = {agent: info.id for info in ended for agent in journal.list_agents(info.id)} if checkouts else {}
     return (
         *_find_idle_checkouts(checkouts, unfinished, owners, at_work=at_work),
@@ -91,7 +93,7 @@ def find_leftovers(
             for session in old
             for path in _list_logs(places, session, journal.list_agents(session))
         ),
-        *_find_stale_refs(repo, {session.id for session in unfinished}),
+        *_find_stale_refs(repo, {*others, *(session.id for session in unfinished)}),
         *(Leftover(kind=LeftoverKind.SESSION, name=session, session=session) for session in forgotten),
     )
 
@@ -160,12 +162,13 @@ def _list_logs(places: ProjectPaths, session: str, agents: Sequence[str]) -> Ite
     return (path for path in kept if path.exists())
 
 
-def _find_stale_refs(repo: Repository, unfinished: Collection[str]) -> Iterator[Leftover]:
+def _find_stale_refs(repo: Repository, kept: Collection[str]) -> Iterator[Leftover]:
+    """Find refs, but those of unfinished sessions and of other worktrees, which they remove themselves."""
     found = list_refs(repo, "refs/blueflame/")
     unmerged = _find_unmerged(repo, {sha for name, sha in found.items() if name.startswith(AGENT_REFS)})
     for name, sha in sorted(found.items()):
         session = name.split("/")[3] if name.count("/") > 3 else ""
-        if session not in unfinished:
+        if session not in kept:
             is_last = name.startswith(AGENT_REFS) and sha in unmerged
             yield Leftover(kind=LeftoverKind.UNMERGED if is_last else LeftoverKind.REF, name=name, session=session)
 

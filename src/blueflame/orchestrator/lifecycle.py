@@ -60,7 +60,7 @@ from blueflame.orchestrator.reconcile import (
     set_aside_unknown,
 )
 from blueflame.orchestrator.session_settings import save_settings
-from blueflame.orchestrator.sessions import load_session
+from blueflame.orchestrator.sessions import list_foreign_sessions, load_session
 from blueflame.orchestrator.triage import list_known_records
 from blueflame.orchestrator.trust import require_trust
 from blueflame.orchestrator.wiring import build_context, build_runtime_set, find_memory_problem, run_observers
@@ -149,29 +149,31 @@ def open_session(
     """
     flow = build_workflow(project.settings, workflow)
     check_repository(project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config)
-    now = SystemClock().now()
-    name = build_session_id(now, frozenset(journal.list_ids()))
-    opened = SessionOpened(
-        session=name,
-        request=request,
-        project=project.settings.project.name,
-        base_branch=project.repo.base_branch,
-        base_sha=project.repo.base_sha,
-        workflow=flow,
-        limits=build_limits(project, flow.name, scripted=scripted, interactive=interactive),
-        config_digest=project.loaded.digest,
-        overrides=project.overrides,
-        team=_find_team(project),
-        request_id=request_id,
-        filters=list_filter_drivers(project.repo.root),
-    )
-    save_settings(project.state, name, project.settings)
-    session = replay([JournalEntry(1, now, opened)])
-    origin = FIX if fix is not None else "file"
-    own: list[Event] = [build_proposal(session, tuple(tasks), origin, 1)] if tasks is not None else []
-    size = [each for each in (sized, fix) if each is not None]
-    # in one transaction: after a crash between the two, a planner would be asked for another plan
-    return replay(journal.append(name, 0, [opened, *size, *own], now))
+    with flock.hold_folder(project.repo.common_dir):  # no two worktrees choose the same id: refs are named by it
+        now = SystemClock().now()
+        others = list_foreign_sessions(project.repo, readable_only=True)
+        name = build_session_id(now, others.union(journal.list_ids()))
+        opened = SessionOpened(
+            session=name,
+            request=request,
+            project=project.settings.project.name,
+            base_branch=project.repo.base_branch,
+            base_sha=project.repo.base_sha,
+            workflow=flow,
+            limits=build_limits(project, flow.name, scripted=scripted, interactive=interactive),
+            config_digest=project.loaded.digest,
+            overrides=project.overrides,
+            team=_find_team(project),
+            request_id=request_id,
+            filters=list_filter_drivers(project.repo.root),
+        )
+        save_settings(project.state, name, project.settings)
+        session = replay([JournalEntry(1, now, opened)])
+        origin = FIX if fix is not None else "file"
+        own: list[Event] = [build_proposal(session, tuple(tasks), origin, 1)] if tasks is not None else []
+        size = [each for each in (sized, fix) if each is not None]
+        # in one transaction: after a crash between the two, a planner would be asked for another plan
+        return replay(journal.append(name, 0, [opened, *size, *own], now))
 
 
 def build_limits(project: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:

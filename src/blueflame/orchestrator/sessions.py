@@ -8,15 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blueflame.git.repository import Repository, list_other_worktrees
 from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
-from blueflame.model.errors import UsageError
+from blueflame.model.errors import JournalError, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
+from blueflame.system.layout import StatePaths
 
 if TYPE_CHECKING:
     from blueflame.orchestrator.engine.presence import OrchestratorPresence
@@ -33,6 +36,23 @@ def open_journal(project: Project) -> Iterator[Journal]:
         raise UsageError(f"nothing has been run in {state.root} yet: start with 'blueflame run --task \"...\"'")
     with Journal.open_read_only(state.journal) as journal:
         yield journal
+
+
+def list_foreign_sessions(repo: Repository, *, readable_only: bool = False) -> frozenset[str]:
+    """The sessions of the repository's other worktrees: their journals are other ones, and their refs are ours, too.
+
+    `readable_only`: without those of a journal that cannot be read; else that is an error.
+    """
+    journals = [StatePaths(root).journal for root in list_other_worktrees(repo)]
+    found: set[str] = set()
+    for path in filter(Path.is_file, journals):
+        try:
+            with Journal.open_read_only(path) as journal:
+                found.update(journal.list_ids())
+        except JournalError:
+            if not readable_only:
+                raise
+    return frozenset(found)
 
 
 def find_session(journal: Journal, wanted: str | None) -> str:

@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.model.errors import Refused
+from blueflame.model.errors import Refused, WorldError
 from blueflame.system.files import build_file_error, explain_file_errors
 from blueflame.system.process_identity import read_identity
 
 # A reader takes the lock for some microseconds, and a holder writes its note just after taking it: the lock counts as
 # held only if it is held for longer than either.
 LOCK_TRIES, LOCK_PAUSE_SECONDS = 5, 0.01
+FOLDER_SECONDS = 10.0
 
 
 class LockHeld(Refused):
@@ -92,6 +93,23 @@ def parse_lock_note(text: str) -> LockNote | None:
         return LockNote(int(words[0]), since.timestamp(), words[3] if len(words) > 3 else "")
     except (IndexError, ValueError):
         return None
+
+
+@contextmanager
+def hold_folder(path: Path) -> Iterator[None]:
+    """Take turns with other processes at something short, without a file of ours.
+
+    Go on where folders cannot be locked, and after a while: one who holds it may be stopped.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    give_up = time.monotonic() + FOLDER_SECONDS
+    try:
+        with suppress(WorldError):
+            while not _try_lock(handle, fcntl.LOCK_EX, path) and time.monotonic() < give_up:
+                time.sleep(LOCK_PAUSE_SECONDS)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _open_lock(path: Path) -> int:
