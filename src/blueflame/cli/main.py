@@ -22,6 +22,7 @@ from blueflame.system.files import find_current_folder
 
 ROOM_FIX = "end other programs, or raise 'ulimit -u' and 'ulimit -v'; then run 'blueflame resume'"
 DISCONNECTED = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN})
+REINSTALL_FIX = "put it back or install it again, then run 'blueflame resume'"
 NO_TEMPORARY_FOLDER = "No usable temporary directory"  # what Python's tempfile says
 ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, *DISCONNECTED, errno.EROFS, errno.EACCES, errno.EPERM})
 """What no code of ours can cause: the disk and its permissions."""
@@ -81,6 +82,9 @@ def run(argv: Sequence[str]) -> int:
             return ExitCode.WORLD
         if isinstance(error, MemoryError) or "can't start new thread" in str(error):
             _print_error(f"the machine has no room: {str(error) or 'out of memory'}; {ROOM_FIX}")
+            return ExitCode.WORLD
+        if isinstance(error, ModuleNotFoundError):
+            _print_error(f"the installation in {sys.prefix} is incomplete: {error}; {REINSTALL_FIX}")
             return ExitCode.WORLD
         if isinstance(error, OSError) and error.errno in CLOSED and error.filename is None:
             return ExitCode.WORLD  # the pipe or terminal is gone, and with it the place for a message

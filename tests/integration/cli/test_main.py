@@ -48,6 +48,10 @@ def greedy() -> None:
     bytearray(1 << 60)
 
 @click.command()
+def moved() -> None:
+    import json.gone  # as when its environment is moved while a session runs
+
+@click.command()
 def interrupted() -> None:
     raise KeyboardInterrupt
 
@@ -66,7 +70,18 @@ def writing() -> None:
     writer = core_schema.plain_serializer_function_ser_schema(repr)
     SchemaSerializer(core_schema.any_schema(serialization=writer)).to_json(Interrupting())
 '''
-NAMES = ("fine", "greedy", "refused", "misconfigured", "broken", "illegal", "interrupted", "building", "writing")
+NAMES = (
+    "fine",
+    "greedy",
+    "moved",
+    "refused",
+    "misconfigured",
+    "broken",
+    "illegal",
+    "interrupted",
+    "building",
+    "writing",
+)
 
 
 @pytest.fixture
@@ -125,6 +140,11 @@ def test_an_error_is_one_message_on_stderr_with_its_exit_code(verbs: Path, capsy
 def test_a_machine_without_room_is_no_bug(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["greedy"]) == ExitCode.WORLD
     assert "the machine has no room: out of memory; end other programs" in capsys.readouterr().err
+
+
+def test_an_environment_that_was_moved_is_no_bug(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["moved"]) == ExitCode.WORLD
+    assert "is incomplete: No module named 'json.gone'; put it back or install it again" in capsys.readouterr().err
 
 
 def test_all_problems_are_shown(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
