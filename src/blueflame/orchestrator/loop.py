@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from blueflame.git.checkouts import sweep_spares
@@ -108,7 +109,8 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     AwaitBackoff: await_backoff,
 }
 
-FIRST_WAKE_SECONDS = 0.3
+FIRST_WAKE_SECONDS, IMPORT_SECONDS = 0.3, 1.0
+MERGE_QUEUE = "blueflame.orchestrator.merge_queue.build_and_land"
 MONITOR_PAUSE_SECONDS = 5.0
 MAX_CLEAR_TRIES, CLEAR_PAUSE_SECONDS = 3, 1.2
 PACK_EVERY = 100  # attempts; each leaves a ref or two
@@ -455,8 +457,11 @@ class SessionLoop:
         return []
 
     async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
         # a message sent before the watch was set up gave no wakeup: check once afterwards
-        asyncio.get_running_loop().call_later(FIRST_WAKE_SECONDS, self._wake.set)
+        loop.call_later(FIRST_WAKE_SECONDS, self._wake.set)
+        # while the first agents work, and not only when it is needed: Blue Flame may have been upgraded by then
+        loop.call_later(IMPORT_SECONDS, import_module, MERGE_QUEUE)
         async for _names in watch_wakeups(self.context.paths.signals):
             self._wake.set()
 
