@@ -168,10 +168,15 @@ class HouseStage:
         end = time.monotonic() + patience
         while not (found := true()):
             if time.monotonic() > end:
-                log = (self.root / "serve.log").read_text("utf-8", "replace")[-2000:]
-                raise AssertionError(f"{what} did not come about\n{log}")
+                raise AssertionError(f"{what} did not come about\n{self._describe()}")
             time.sleep(0.1)
         return found
+
+    def _describe(self) -> str:
+        """What the house and its sessions wrote: why what was waited for did not come."""
+        logs = [self.root / "serve.log", *(self.root / name / ".blueflame/logs/background.log" for name in self.names)]
+        written = [f"{path}:\n{path.read_text('utf-8', 'replace')[-2000:]}" for path in logs if path.exists()]
+        return "\n".join([*written, *(str(each.event) for each in self.read_events())])
 
 
 @contextmanager
