@@ -44,7 +44,7 @@ TRANSITIONS: Mapping[type[HouseEvent], Mapping[RequestState, RequestState]] = {
     StartFailed: {_S.STARTING: _S.QUEUED, _S.RUNNING: _S.STOPPED},
     SessionFound: {_S.QUEUED: _S.RUNNING, _S.STARTING: _S.RUNNING, _S.STOPPED: _S.RUNNING},
     SessionStopped: {_S.RUNNING: _S.STOPPED},
-    CancelRequested: {_S.STARTING: _S.STARTING, _S.RUNNING: _S.RUNNING},
+    CancelRequested: {_S.QUEUED: _S.STARTING, _S.STARTING: _S.STARTING, _S.RUNNING: _S.RUNNING},
     RequestCancelled: dict.fromkeys((_S.ASKED, _S.QUEUED, _S.STARTING, _S.RUNNING, _S.STOPPED), _S.CANCELLED),
     RequestRefused: dict.fromkeys((_S.RECEIVED, _S.ASKED, _S.QUEUED, _S.STARTING), _S.REFUSED),
     RequestEnded: dict.fromkeys((_S.RUNNING, _S.STOPPED), _S.ENDED),

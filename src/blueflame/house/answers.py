@@ -187,8 +187,17 @@ class Answers:
             self._settle_command(waiting, command, problem=problem)
         else:
             by = f"{command.sender.name} ({command.sender.address})"
-            events, reply = _cancel_request(record, by)
-            self._settle_command(waiting, command, reply=reply, stream=record.id, also=events)
+            event, reply = self._cancel_request(record, by)
+            self._settle_command(waiting, command, reply=reply, stream=record.id, also=(event,))
+
+    def _cancel_request(self, record: RequestRecord, by: str) -> tuple[HouseEvent, str]:
+        """Where a session exists or may exist, it is stopped first."""
+        repository = self.core.repositories.get(record.repository)
+        if record.state in (RequestState.STARTING, RequestState.RUNNING) or (
+            record.state is RequestState.QUEUED and repository is not None and repository.may_have_session_of(record.id)
+        ):
+            return CancelRequested(by=by), f"{record.id} is being stopped"
+        return RequestCancelled(by=by), f"{record.id} is cancelled"
 
     def _may_cancel(self, person: Sender, asked: Sender) -> bool:
         """A member may cancel what they asked for, from whichever of their addresses."""
@@ -240,9 +249,3 @@ class Answers:
             if journal.find_message("stop", key) is not None:
                 return
         send_to_inbox(repository.project, session, "stop", {"by": by, "key": key})
-
-
-def _cancel_request(record: RequestRecord, by: str) -> tuple[tuple[HouseEvent, ...], str]:
-    if record.state in (RequestState.STARTING, RequestState.RUNNING):
-        return (CancelRequested(by=by),), f"{record.id} is being stopped"
-    return (RequestCancelled(by=by),), f"{record.id} is cancelled"

@@ -137,7 +137,7 @@ class HouseLoop:
 
     async def _follow(self, repository: WatchedRepository) -> None:
         for record in self.core.state.list_of(repository.name):
-            if record.state in BEGUN or repository.find_start_of(record.id):
+            if record.state in BEGUN or repository.may_have_session_of(record.id):
                 await self._follow_request(repository, record)
 
     async def _follow_request(self, repository: WatchedRepository, record: RequestRecord) -> None:

@@ -109,6 +109,12 @@ class WatchedRepository:
         """The process that was started for this request; one before it may end after its session did."""
         return self.command if self.started == request else None
 
+    def may_have_session_of(self, request: str) -> bool:
+        """Whether a session of this request was opened or is about to be, also if its start was not recorded."""
+        if self.find_start_of(request) is not None:
+            return True
+        return bool(self.unfinished) and self.watch(self.unfinished).request_id == request
+
     @property
     def is_gone(self) -> bool:
         """Whether its folder does not exist: nothing runs there."""

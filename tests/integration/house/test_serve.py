@@ -291,6 +291,45 @@ def test_a_house_that_is_killed_while_it_resumes_a_session_does_not_give_it_up(t
         assert loop.core.state.requests["req-1"].state is RequestState.RUNNING
 
 
+def test_a_request_cancelled_while_its_start_is_tried_again_is_stopped_and_not_forgotten(tmp_path: Path) -> None:
+    """Starts that are tried again are not recorded: it is still queued while its session begins."""
+    make_served_repository(tmp_path / "shop")
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    process = start_background([sys.executable, "-c", "import time; time.sleep(600)"], log=tmp_path / "log", env={})
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in QUEUED], 0.0)
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        repository = loop.core.repositories["shop"]
+        repository.command, repository.started = BackgroundCommand(process, tmp_path / "log", 0), "req-1"
+        cancel = IncomingCommand(source="test", key="c", sender=OWNER, at=1.0, verb="cancel", subject="req-1")
+        journal.receive("test", [cancel])
+        asyncio.run(loop.step())
+        record = loop.core.state.requests["req-1"]
+        assert (record.state, bool(record.cancelled_by)) == (RequestState.STARTING, True)
+        os.kill(process.pid, signal.SIGKILL)
+        stage.until(lambda: not process.is_running, "the end of the process")
+        asyncio.run(loop.step())
+        assert isinstance(journal.read_stream("req-1")[-1].event, RequestCancelled)
+
+
+def test_a_house_finds_the_session_whose_start_was_tried_again_by_one_that_was_killed(tmp_path: Path) -> None:
+    config = make_served_repository(tmp_path / "shop") / "blueflame.yaml"
+    with Journal.open(StatePaths(tmp_path / "shop").journal) as sessions:
+        sessions.append("ses-1", 0, [OPENED], 1.0)
+    config.write_text("{")  # no process is started
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+    with HouseJournal.open(stage.paths.journal) as journal:
+        journal.append([("req-1", event) for event in QUEUED], 0.0)
+        loaded = load_house(stage.paths.config)
+        loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, journal, environ={}, login="alice", wake=wake))
+        asyncio.run(loop.step())
+        asyncio.run(loop.step())
+        assert loop.core.state.requests["req-1"].state is RequestState.RUNNING
+
+
 @pytest.mark.parametrize("known", [(), ENDED, CANCELLED])
 def test_only_the_session_of_a_request_that_was_cancelled_is_replaced(
     tmp_path: Path, known: tuple[HouseEvent, ...]
