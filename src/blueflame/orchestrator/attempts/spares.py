@@ -18,6 +18,7 @@ from blueflame.git.checkouts import (
     remove_checkout,
 )
 from blueflame.git.repository import measure_tree
+from blueflame.git.spares.index_file import count_entries
 from blueflame.git.spares.store import MIN_FILES
 from blueflame.git.trees import list_tree_files
 from blueflame.model.attempt import Attempt
@@ -29,12 +30,15 @@ from blueflame.session.state import Session
 from blueflame.system.machine import measure_free
 
 MAX_POLLS, POLL_SECONDS = 60, 0.05
+MORE_SPARES = 2  # than workers
+MAX_SPARE_FILES = 20_000  # in all of them, where that is more
 
 
 def release_checkout(context: SessionContext, path: Path, ran: Iterable[str]) -> None:
     """Remove a checkout, or keep its files if all that ran there is gone for certain. Idempotent."""
     if get_index_path(path).exists() and all(_has_left_nothing_running(context, name) for name in ran):
-        keep_files(context.repo, path, most=_count_wanted(context))
+        files = count_entries(get_index_path(path))
+        keep_files(context.repo, path, most=limit_spares(context.settings.concurrency.development, files))
     else:
         remove_checkout(path)
 
@@ -53,9 +57,17 @@ def _read_object(context: SessionContext, name: str, file: str) -> dict[str, Any
     return found if isinstance(found, dict) else {}
 
 
+def limit_spares(workers: int, files: int) -> int:
+    """How many may be kept: more than are wanted ahead if they are small, for one that is removed is written again.
+
+    Also in time: ext4 searches long for a free inode while many were removed within the last minute.
+    """
+    return max(workers + MORE_SPARES, MAX_SPARE_FILES // max(files, MIN_FILES))
+
+
 def _count_wanted(context: SessionContext) -> int:
     """One for each worker, and when one has ended one for its checks and one for the next worker."""
-    return context.settings.concurrency.development + 2
+    return context.settings.concurrency.development + MORE_SPARES
 
 
 def is_large(context: SessionContext, attempt: Attempt) -> bool:
