@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,23 @@ def mounted(place: Path, megabytes: int, *, files: int = 10_000) -> Iterator[Non
     """A disk of its own at `place`, with room for so much."""
     place.mkdir(parents=True, exist_ok=True)
     _mount("-t", "tmpfs", "-o", f"size={megabytes}m,nr_inodes={files}", "tmpfs", str(place))
+    try:
+        yield
+    finally:
+        _unmount(place)
+
+
+@contextmanager
+def ext4(place: Path, megabytes: int = 16) -> Iterator[None]:
+    """A disk with that file system at `place`, in a file beside it."""
+    place.mkdir()
+    image = place.with_name(f"{place.name}.img")
+    image.touch()
+    os.truncate(image, megabytes << 20)
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("there is no mkfs.ext4 here")
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    _mount("-o", "loop", str(image), str(place))
     try:
         yield
     finally:

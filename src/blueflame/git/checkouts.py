@@ -40,6 +40,7 @@ from blueflame.git.spares.store import (
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.system.files import build_file_error
+from blueflame.system.inodes import spread_folders
 from blueflame.system.process import run
 
 RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
@@ -102,6 +103,8 @@ def _write_on_spare(repo: Repository, path: Path, wanted: CheckoutRecord) -> boo
 
 def _write_files(repo: Repository, path: Path, wanted: CheckoutRecord, index: Path | None = None) -> None:
     """With `index`, of the files that are there, git compares their inodes with it and writes the others again."""
+    if index is None:
+        spread_folders(path.parent)
     _init_with_alternates(repo, path, wanted.base)
     if index is not None:
         shutil.copy2(index, path / ".git" / "index")  # with its time, by which git knows what it must read
