@@ -228,6 +228,30 @@ def test_earlier_work_that_is_gone_from_git_blames_no_agent_that_continues_it(st
     assert result.session.outcome == "completed"
 
 
+def test_an_attempt_whose_base_is_gone_from_git_is_ended_when_the_session_is_resumed(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Pruned after a kill, while an agent is at work on it: its result could never be read, and every resume ended."""
+    begun = tmp_path / "begun"
+    stuck = {"1": [{"run": f"touch '{begun}'; sleep 1000"}], "*": writes("src/2.txt", "two")}
+    stage.reconfigure(schedule={"dependents": "passed"})
+    stage.play(planner=plan_of(task(1), task(2, dependencies=["task-001"])), workers={2: stuck})
+    running = start_orchestrator(stage)
+    wait_until(begun.exists, "the second agent is at work")
+    running.until("AttemptStarted", 3)
+    running.kill()
+    (agent,) = stage.root.glob(".blueflame/attempts/*task-002.worker.1/agent.json")
+    pid = json.loads(agent.read_text())["pid"]
+    for ref in stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame").split():
+        stage.git("update-ref", "-d", ref)
+    stage.git("gc", "-q", "--prune=now")
+    result = stage.resume({"session": ["continue"]})
+    assert result.session.outcome == "completed"
+    assert not psutil.pid_exists(pid)
+    assert {each.ended.ending for each in result.of(AttemptEnded)} == {Ending.PASSED, Ending.LOST}
+    assert [result.session.tasks[f"task-00{n}"].retries for n in (1, 2)] == [0, 0]
+
+
 def test_refs_that_are_gone_from_git_are_set_again(stage: Stage) -> None:
     stage.play(task(1))
     _leave_at_changeset(stage)

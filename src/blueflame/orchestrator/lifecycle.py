@@ -55,6 +55,7 @@ from blueflame.orchestrator.preflight import (
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.reconcile import (
     describe_lost_events,
+    end_unfounded,
     find_missing_work,
     refuse_lost_landings,
     set_aside_unknown,
@@ -287,6 +288,7 @@ async def _reconcile(context: SessionContext, journal: Journal, session: Session
     unknown = await set_aside_unknown(context, session)
     await asyncio.to_thread(follow_repository, context.repo, context.paths.worktrees)
     missing = await asyncio.to_thread(find_missing_work, context.repo, session)
+    await end_unfounded(context, session, missing)
     return missing, describe_lost_events(journal.count_lost(session.id), unknown)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
@@ -12,6 +12,7 @@ from blueflame.git.batch import change_refs, find_missing_commits, find_ref
 from blueflame.git.checkouts import remove_checkout
 from blueflame.git.repository import PROBE_SUFFIX, Repository, is_ancestor
 from blueflame.git.results import list_refs, set_ref
+from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import WORKER, Duty
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.errors import JournalError, WorldError
@@ -70,15 +71,27 @@ async def set_aside_unknown(context: SessionContext, session: Session) -> tuple[
 
 
 async def _set_attempt_aside(context: SessionContext, name: str) -> None:
-    engine, folder = context.engine, context.engine.stage(name)
-    if not isinstance(await engine.inspect(name), Queued | Ended):
-        await engine.cancel(name, "the journal does not know it", grace=0.0)
-        await engine.wait(name)
+    await _end_at_once(context, name, "the journal does not know it")
+    folder = context.engine.stage(name)
     checkout = context.paths.checkout(build_agent_id(name.split(".")[2], name))
     with suppress(WorldError):  # one that is in the way is reported when the next is made there
         await asyncio.to_thread(remove_checkout, checkout)
     names = (folder.with_name(f"{name}~{n}") for n in count(1))
     folder.rename(next(free for free in names if not free.exists()))
+
+
+async def end_unfounded(context: SessionContext, session: Session, missing: Collection[str]) -> None:
+    """End the attempts whose base is gone: nothing that they commit can be read."""
+    for name in session.live.keys() & missing:
+        await _end_at_once(context, name, "what it was built on is no longer in the repository")
+        agent_id = session.attempts[name].attempt.agent_id
+        await asyncio.to_thread(disarm_checkout, context.repo, context.paths.checkout(agent_id))
+
+
+async def _end_at_once(context: SessionContext, name: str, reason: str) -> None:
+    if not isinstance(await context.engine.inspect(name), Queued | Ended):
+        await context.engine.cancel(name, reason, grace=0.0)
+        await context.engine.wait(name)
 
 
 def _set_refs_aside(repo: Repository, session: Session) -> list[str]:

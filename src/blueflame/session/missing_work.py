@@ -30,10 +30,12 @@ def list_needed_commits(session: Session) -> dict[str, str]:
 
 
 def list_needed_foundations(session: Session) -> dict[str, tuple[str, ...]]:
-    """The commits that attempts were to start from, by the attempts that have not started."""
-    records = (session.attempts[name] for name in session.live)
-    unstarted = [record.attempt for record in records if record.started_at is None]
-    return {each.id: tuple(foundation.sha for foundation in each.built_on) for each in unstarted}
+    """The commits that live attempts start from: their base, or what they are to build on."""
+    records = {name: session.attempts[name] for name in session.live}
+    return {
+        name: (record.base,) if record.base else tuple(foundation.sha for foundation in record.attempt.built_on)
+        for name, record in records.items()
+    }
 
 
 def redo_missing(session: Session, missing: Collection[str], now: float) -> Iterator[Event]:
@@ -41,7 +43,7 @@ def redo_missing(session: Session, missing: Collection[str], now: float) -> Iter
     reason = "its commit is no longer in the repository"
     for name in missing:
         if name in session.live:
-            notes = "what it was to build on is no longer in the repository"
+            notes = "what it was built on is no longer in the repository"
             yield AttemptEnded(attempt=name, ended=AttemptOutcome(ending=Ending.LOST, notes=notes))
     tasks = [name for name in missing if name in session.tasks]
     touched = sorted({session.changeset_of[name] for name in tasks if name in session.changeset_of})
