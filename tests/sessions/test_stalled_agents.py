@@ -175,6 +175,14 @@ def test_a_time_in_which_we_were_stopped_is_no_silence() -> None:
     assert silence.measure(said) == 2 * PAUSE
 
 
+def test_nor_is_one_before_the_first_look() -> None:
+    clock = HandClock()
+    silence = SilenceTimer(clock, PAUSE)
+    said = working(last_output=clock.wall)
+    clock.pass_by(3600)
+    assert silence.measure(said) == PAUSE
+
+
 def test_an_agent_met_for_the_first_time_may_have_been_silent_for_long() -> None:
     clock = HandClock()
     assert SilenceTimer(clock, PAUSE).measure(working(last_output=clock.wall - 90)) == 90

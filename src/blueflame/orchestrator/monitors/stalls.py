@@ -43,16 +43,16 @@ class SilenceTimer:
         """Return the seconds of silence; 0 during setup, while it waits for its model or an answer, and while it is
         being ended."""
         now = self._clock.monotonic()
-        missed = now - self._looked_at - self._pause
-        if missed > MAX_DELAY_SECONDS:
-            self._since, self._looked_at = self._since + missed, self._looked_at + missed
+        late = now - self._looked_at - self._pause
+        missed = late if late > MAX_DELAY_SECONDS else 0.0
+        self._since, self._looked_at = self._since + missed, self._looked_at + missed
         if not isinstance(status, Running) or status.state != "working" or status.parked or status.asking_since:
             self._heard, self._since = ("not working",), now
             return 0.0
         heard = (status.agent_pid, status.last_output, status.output_bytes)
         if heard != self._heard:
             last_sign = status.last_output or status.state_since
-            so_far = max(0.0, self._clock.now() - last_sign) if last_sign else 0.0
+            so_far = max(0.0, self._clock.now() - last_sign - missed) if last_sign else 0.0
             self._since = now - (so_far if self._heard is None else min(so_far, now - self._looked_at))
             self._heard = heard
         self._looked_at = now
