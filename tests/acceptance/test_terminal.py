@@ -123,13 +123,12 @@ def test_a_terminal_closed_while_agents_work_leaves_no_crash_log(
 
 
 def test_a_closed_pipe_does_not_end_the_session(program: Path, tmp_path: Path) -> None:
-    """`blueflame run | head -1`."""
+    """`blueflame run 2>&1 | true`: closed before its first warning, which it gives before the session begins."""
     decisions = write(tmp_path / "решения.yaml", YES)
     words = ("run", "--task", "Добавь", "--workflow", "direct", "--decisions-file", decisions)
     with launched(*words, cwd=program) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline()
         process.stdout.close()
         process.stderr.close()
         assert process.wait(60) == 0

@@ -15,7 +15,7 @@ import click
 
 from blueflame import __version__
 from blueflame.cli.command_table import LazyCommandGroup
-from blueflame.cli.output import CLOSED, DISK_FULL, open_closed_streams, outlive_output, print_text
+from blueflame.cli.output import CLOSED, DISK_FULL, open_closed_streams, print_text
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.system.files import find_current_folder
@@ -114,8 +114,7 @@ def _use_utf8() -> None:
 
 
 def _print_error(message: str) -> None:
-    with outlive_output():
-        print_text(f"blueflame: {message}", err=True)
+    print_text(f"blueflame: {message}", err=True)
 
 
 def _wraps_interrupt(error: Exception) -> bool:

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -94,7 +94,9 @@ def _make_lasting(stream: TextIO) -> TextIO:
 
 
 def print_text(text: str = "", *, err: bool = False, end: bool = True) -> None:
-    click.echo(clean_text(text), err=err, nl=end)
+    """A message that no one can read fails nothing; what a command was asked for does."""
+    with outlive_output() if err else nullcontext():
+        click.echo(clean_text(text), err=err, nl=end)
 
 
 def print_json(data: object, *, indent: int | None = 2) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_a_session_outlives_a_log_whose_disk_is_full(monkeypatch: pytest.MonkeyP
         with outlive_output():
             print_text("a line")
             print_text("a warning", err=True)
+
+
+def test_a_warning_outlives_a_reader_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        print_text("a warning", err=True)
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

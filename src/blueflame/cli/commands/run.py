@@ -254,6 +254,7 @@ def _size_request(
     return project.override(list_overrides(overrides, settings, found)), sized
 
 
+@outlive_output()
 def _print_size(sized: RequestSized | None, options: RunOptions) -> None:
     if sized is not None and not options.as_json and not options.quiet:
         print_view(make_console(), build_facts(list_triage_facts(sized.triage)))
