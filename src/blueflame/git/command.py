@@ -69,6 +69,13 @@ FIXES = (
     (r"bad (config line|numeric config|boolean config)", "correct that setting or remove it"),
     (r"dubious ownership|unsafe repository", "if you trust it, run 'git config --global --add safe.directory {repo}'"),
     (r"loading shared libraries|cannot execute|not found in .*libexec|is not a git command", REPAIR_GIT),
+    (r"cannot run .*: No such file", "install that program, or correct the setting of git that names it"),
+    (r"alternate object path", "put the folder back whose objects this clone borrows, or correct info/alternates"),
+    (
+        r"does not appear to be a git repository",
+        "correct the remote's address with 'git remote set-url', or put it back",
+    ),
+    (r"hook declined|[Pp]rotected branch", "allow that push there, or choose another landing.branch_prefix"),
     (r"non-fast-forward|\(fetch first\)", "the branch is there with other commits: rename or delete it there"),
     (r"Expected git repo version|unknown repository extension", "upgrade git to the one that made the repository"),
     (

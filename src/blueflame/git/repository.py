@@ -277,6 +277,9 @@ def _explain_not_repository(path: Path, message: str) -> Refused:
             f"git does not trust {path}, because it belongs to another user; if you do, run\n"
             f"  git config --global --add safe.directory {path}"
         )
+    if "not a git repository" in message and (path / ".git").is_file():
+        state = f"git does not accept the folder that {path / '.git'} names: {message.strip()}"
+        return Refused(f"{state}; put it back, or if its repository was moved run 'git worktree repair' there")
     if "not a git repository" in message and (path / ".git").exists():
         state = f"git does not accept {path / '.git'}: its HEAD, objects or refs are missing or damaged"
         return Refused(f"{state}; restore them, or clone the repository again")
@@ -317,7 +320,8 @@ def _suggest_branch(root: Path, wanted: str, branches: tuple[str, ...]) -> str:
     if remote:
         return f"make it from the remote one: git branch {wanted} {remote}"
     shown = ", ".join(branches[:10]) + (f" and {len(branches) - 10} more" if len(branches) > 10 else "")
-    return suggest(wanted, branches, before=f"there are {shown}; ") or f"there are {shown}"
+    other = f"there are {shown}: rename one to it ('git branch -m NAME {wanted}'), or set project.base_branch"
+    return suggest(wanted, branches, before=f"there are {shown}; ") or other
 
 
 def _list_branches(root: Path, below: str) -> tuple[str, ...]:

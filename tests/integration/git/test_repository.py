@@ -92,6 +92,10 @@ def test_a_damaged_index_names_the_fix(repo: Path) -> None:
         ("error: object file .git/objects/00/11 is empty", "git fsck"),
         (" ! [rejected] a -> b (non-fast-forward)", "rename or delete it there"),
         (f"fatal: Not a valid commit name {'d1' * 20}", "git fetch"),
+        ("error: cannot run /nowhere/clean: No such file or directory", "install that program"),
+        ("error: unable to normalize alternate object path: /gone/objects", "info/alternates"),
+        ("fatal: '../gone.git' does not appear to be a git repository", "git remote set-url"),
+        (" ! [remote rejected] a -> b (pre-receive hook declined)", "allow that push"),
         ("fatal: not a valid object name: main", ""),
     ],
 )
@@ -241,6 +245,7 @@ def test_a_misspelt_base_branch_gets_a_suggestion_and_the_list(repo: Path, git: 
     said = refusal(repo, "mian")
     assert "there are develop, main; did you mean main?" in said
     assert "blueflame/" not in said
+    assert "set project.base_branch" in refusal(repo, "trunk")
 
 
 def test_an_expression_is_not_a_branch(repo: Path, git: Git) -> None:
@@ -288,6 +293,15 @@ def test_a_git_folder_without_its_head_is_damaged_and_not_missing(repo: Path) ->
     (repo / ".git" / "HEAD").unlink()
     with pytest.raises(Refused, match=r"git does not accept .*\.git: its HEAD, objects or refs are missing or damaged"):
         open_repository(repo, base_branch="main")
+
+
+def test_a_worktree_whose_repository_is_moved_names_what_is_gone(repo: Path, git: Git, tmp_path: Path) -> None:
+    git(repo, "worktree", "add", "-q", str(tmp_path / "other"))
+    repo.rename(tmp_path / "moved")
+    with pytest.raises(
+        Refused, match=r"not a git repository: .*worktrees/other; put it back, or .*'git worktree repair'"
+    ):
+        open_repository(tmp_path / "other", base_branch="main")
 
 
 def test_an_empty_ref_is_damaged_and_not_a_repository_without_commits(repo: Path) -> None:
