@@ -241,13 +241,18 @@ def _verify_owner(path: Path, db: sqlite3.Connection, schema: Schema) -> None:
         )
 
 
-def _create_file(path: Path, schema: Schema) -> None:
-    """Create it under another name and rename it: a journal that exists is complete, an empty one is damaged."""
+def refuse_wal_without_file(path: Path) -> None:
+    """Raise when only the -wal of a journal is left."""
     if _wal_path(path).exists() and _wal_path(path).stat().st_size:  # a reader leaves an empty one
         raise JournalError(
             f"the journal {path} is missing but {path.name}-wal with its newest events exists. Nothing was "
             f"changed; put the journal back, or move that file aside ({_format_move_aside(_wal_path(path))})"
         )
+
+
+def _create_file(path: Path, schema: Schema) -> None:
+    """Create it under another name and rename it: a journal that exists is complete, an empty one is damaged."""
+    refuse_wal_without_file(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)
     try:
@@ -349,7 +354,9 @@ class Database:
 
     def _rescue(self) -> str:
         """Save a copy from the open file, which still has everything: in its place, unless another file is there."""
-        copy = _find_free_name(self.path)
+        copy, place = _find_free_name(self.path), self.path.parent.parent
+        if not place.exists():
+            return f"{place} is gone. Put it back, or run `{self._schema.resume}` where it is now"
         try:
             copy.parent.mkdir(exist_ok=True)
             with self._lock, closing(sqlite3.connect(copy)) as db:

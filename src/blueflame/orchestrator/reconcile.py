@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
@@ -21,11 +21,11 @@ from blueflame.orchestrator.attempts.clear import get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import FINGERPRINT_FILE
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Ended, Queued
+from blueflame.orchestrator.sessions import STATE_REFS
 from blueflame.session.missing_work import find_own_work, list_needed_commits, list_needed_foundations
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
 
-STATE_REFS = "refs/blueflame/"
 RESULT_KINDS = ("attempts", "failed")
 
 
@@ -128,12 +128,6 @@ def describe_lost_events(events: int, unknown: Sequence[str]) -> str:
     number = f"its newest {format_count(events, 'event')}" if events else "its newest events"
     work = f"; {', '.join(unknown)} is set aside, commits of it are under {STATE_REFS}lost/" if unknown else ""
     return f"the journal has lost {number}: its -wal file was damaged or deleted, or an older copy was put back{work}"
-
-
-def find_unknown_sessions(repo: Repository, known: Container[str]) -> tuple[str, ...]:
-    """Sessions whose commits git has and of which the journal knows nothing: it was deleted, or has lost events."""
-    parts = (name.split("/") for name in list_refs(repo, STATE_REFS))
-    return tuple(sorted({part[3] for part in parts if len(part) > 4 and part[3] not in known}))
 
 
 def find_missing_work(repo: Repository, session: Session) -> tuple[str, ...]:

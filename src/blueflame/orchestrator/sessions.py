@@ -6,14 +6,15 @@ Read-only commands import this and `project`, and no engine, runtime or setting.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blueflame.git.repository import Repository, list_other_worktrees
+from blueflame.journal.database import refuse_wal_without_file
 from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
-from blueflame.model.errors import JournalError, UsageError
+from blueflame.model.errors import JournalError, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
@@ -26,16 +27,36 @@ if TYPE_CHECKING:
 
 REPLY_TIMEOUT = 15.0
 POLL_SECONDS = 0.05
+STATE_REFS = "refs/blueflame/"
 
 
 @contextmanager
 def open_journal(project: Project) -> Iterator[Journal]:
-    """Open the journal for reading; UsageError when no session was ever started."""
+    """Open the journal for reading; UsageError when no session was ever started, JournalError when it is gone."""
     state = project.state
     if not state.journal.exists():
+        refuse_wal_without_file(state.journal)
+        with suppress(Refused):
+            _refuse_lost_journal(project)
         raise UsageError(f"nothing has been run in {state.root} yet: start with 'blueflame run --task \"...\"'")
     with Journal.open_read_only(state.journal) as journal:
         yield journal
+
+
+def _refuse_lost_journal(project: Project) -> None:
+    if unknown := find_unknown_sessions(project.repo, list_foreign_sessions(project.repo, readable_only=True)):
+        raise JournalError(
+            f"the journal {project.state.journal} is gone: git has commits of {', '.join(unknown)} under {STATE_REFS}. "
+            "Put it back if you have a copy, or begin again with 'blueflame run'"
+        )
+
+
+def find_unknown_sessions(repo: Repository, known: Container[str]) -> tuple[str, ...]:
+    """Sessions whose commits git has and of which the journal knows nothing: it was deleted, or has lost events."""
+    from blueflame.git.results import list_refs  # late: commands that read have a journal
+
+    parts = (name.split("/") for name in list_refs(repo, STATE_REFS))
+    return tuple(sorted({part[3] for part in parts if len(part) > 4 and part[3] not in known}))
 
 
 def list_foreign_sessions(repo: Repository, *, readable_only: bool = False) -> frozenset[str]:

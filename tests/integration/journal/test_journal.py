@@ -476,6 +476,13 @@ def test_a_deleted_journal_is_saved_when_nothing_else_went_wrong(path: Path) -> 
         assert again.find_last_seq(SES) == 2
 
 
+def test_a_journal_whose_repository_is_moved_says_so(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1), 1.0)
+    path.parent.parent.rename(path.parent.parent.with_name("elsewhere"))
+    with pytest.raises(JournalError, match=r"is gone\. Put it back, or run `blueflame resume` where it is now"):
+        journal.append(SES, 1, ended(2), 1.0)
+
+
 def test_a_replaced_journal_is_not_written(path: Path, tmp_path: Path, journal: Journal) -> None:
     journal.append(SES, 0, ended(1), 1.0)
     with Journal.open(tmp_path / "other.db") as other:

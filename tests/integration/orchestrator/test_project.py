@@ -14,7 +14,7 @@ from blueflame.config.show import compute_digest
 from blueflame.documents.plans import parse_tasks
 from blueflame.git.results import list_refs
 from blueflame.journal.journal import Journal
-from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
+from blueflame.model.errors import ConfigError, JournalError, Refused, ScriptError, UsageError, WorldError
 from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, PlanProposed, SessionOpened
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.lifecycle import (
@@ -67,6 +67,17 @@ def test_a_state_folder_that_cannot_be_made_is_a_clear_error(stage: Stage) -> No
 
 def test_there_is_nothing_to_read_before_the_first_session(stage: Stage) -> None:
     with pytest.raises(UsageError, match="nothing has been run"), open_journal(stage.project()):
+        pass
+
+
+@pytest.mark.parametrize(("left", "words"), [(["journal.db-wal"], "put the journal back"), ([], "ses-1.*Put it back")])
+def test_a_journal_that_is_gone_is_not_called_the_first_session(stage: Stage, left: list[str], words: str) -> None:
+    stage.git("update-ref", "refs/blueflame/attempts/ses-1/task-001/work/1", "HEAD")
+    project = stage.project()
+    project.state.journal.parent.mkdir()
+    for name in left:
+        project.state.journal.with_name(name).write_text("events")
+    with pytest.raises(JournalError, match=words), open_journal(project):
         pass
 
 

@@ -426,7 +426,7 @@ def print_warnings(project: Project) -> None:
 
 def _warn_of_lost_sessions(project: Project, journal: Journal) -> None:
     """Say it when git has commits of sessions that the journal has lost: it was deleted, or its -wal file."""
-    from blueflame.orchestrator.reconcile import find_unknown_sessions
+    from blueflame.orchestrator.sessions import find_unknown_sessions
 
     if unknown := find_unknown_sessions(project.repo, frozenset(journal.list_ids())):
         print_text(
