@@ -82,6 +82,12 @@ class Spool:
             self.grew_at = time.monotonic()
             self.heard_at = time.time()
 
+    def is_deleted(self) -> bool:
+        try:
+            return all(os.fstat(file).st_nlink == 0 for file in self._files)
+        except OSError:
+            return False
+
     def finish(self, max_bytes: int) -> None:
         """Copy the rest after the writers are gone, and truncate what exceeds the limit."""
         self.drain()

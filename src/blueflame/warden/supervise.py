@@ -365,6 +365,8 @@ def _find_stop_reason(
     cancel = read_cancel_request(attempt)
     if cancel is not None:
         return "cancelled", cancel[0]
+    if attempt.spool.is_deleted() and not os.path.lexists(attempt.folder):  # deleted, not moved
+        return "lost", "its folder was removed: no one can read what it does"
     if deadline is not None and time.monotonic() >= find_limit_end(attempt, deadline):
         return "timeout", "its time was up"
     if attempt.hook_server is not None and attempt.hook_server.problem:
