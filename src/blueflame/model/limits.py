@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from enum import StrEnum
 from math import isfinite
 
 from blueflame.lazy_dataclass import dataclass
@@ -18,6 +19,13 @@ PASSED, REVIEWED = "passed", "reviewed"
 
 MAX_WORKERS = 8
 """How many workers may run at once in one repository."""
+
+
+class Hook(StrEnum):
+    POST_PLAN = "post_plan"  # the plan was approved, nothing has started
+    PRE_VALIDATION = "pre_validation"  # work is done and not reviewed yet: may veto
+    POST_MERGE = "post_merge"  # a changeset landed
+    ON_FAILURE = "on_failure"  # a task failed and has no retries left
 
 
 @dataclass(frozen=True, slots=True)

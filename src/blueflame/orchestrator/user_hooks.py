@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from blueflame.model.event import Event, HookRan
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
-from blueflame.session import user_hooks as hooks
 from blueflame.session.effects import RunHook
-from blueflame.session.state import HookDue, Session, list_judged
+from blueflame.session.state import Session
+from blueflame.session.user_hooks import build_payload
 
 HOOK_OUTPUT_BYTES = 4000
 
 
 async def call_hook(context: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
     due = effect.hook
-    payload = PAYLOADS[due.name](session, due)
+    payload = build_payload(session, due)
     command = Command(
         name=f"{session.id}.{due.key.replace(':', '-')}.hook",
         text=getattr(context.settings.hooks, due.name),
@@ -33,55 +33,6 @@ async def call_hook(context: SessionContext, session: Session, effect: RunHook, 
         return []
     output = context.engine.read_log(ran.attempt, HOOK_OUTPUT_BYTES).text
     return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
-
-
-def _build_hook_context(session: Session) -> hooks.HookContext:
-    return hooks.HookContext(
-        session=session.id,
-        cycle=session.cycle,
-        project=session.project,
-        request=session.request,
-        base_branch=session.base_branch,
-        base_sha=session.base_sha,
-    )
-
-
-def _build_post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
-    return hooks.build_post_plan_payload(
-        _build_hook_context(session), [session.tasks[name].task for name in session.unfinished]
-    )
-
-
-def _build_pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
-    names = (due.subject,) if due.subject else list_judged(session)
-    return hooks.build_pre_validation_payload(_build_hook_context(session), [session.tasks[name] for name in names])
-
-
-def _build_post_merge(session: Session, due: HookDue) -> dict[str, Any]:
-    record = session.changesets[due.subject]
-    assert record.build is not None, f"{due.subject} landed without a build"
-    return hooks.build_post_merge_payload(
-        _build_hook_context(session),
-        record.changeset,
-        before=record.build.base,
-        after=record.landed_as or record.build.commit,
-        files=record.build.files,
-    )
-
-
-def _build_on_failure(session: Session, due: HookDue) -> dict[str, Any]:
-    last = session.find_last_work(due.subject)
-    return hooks.build_on_failure_payload(
-        _build_hook_context(session), session.tasks[due.subject], last.ended if last else None
-    )
-
-
-PAYLOADS: Mapping[str, Callable[[Session, HookDue], dict[str, Any]]] = {
-    "post_plan": _build_post_plan,
-    "pre_validation": _build_pre_validation,
-    "post_merge": _build_post_merge,
-    "on_failure": _build_on_failure,
-}
 
 
 def format_hook_input(payload: Mapping[str, Any]) -> str:

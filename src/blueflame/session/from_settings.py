@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.errors import UsageError
-from blueflame.model.limits import PASSED, REVIEWED, Limits
+from blueflame.model.limits import PASSED, REVIEWED, Hook, Limits
 from blueflame.model.runtime_support import RUNTIMES, Enforcement, find_enforcement
 from blueflame.model.seat import ContextBudget
 from blueflame.model.settings import SeatSettings, Settings
@@ -19,7 +19,6 @@ from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
 from blueflame.model.task import Assignment
 from blueflame.model.workflow import STAGE_DUTIES, Stage, Workflow, build_stages
-from blueflame.session.user_hooks import Hook
 
 ROUNDS_OF_ATTEMPTS = 2  # in a session, of all that a task may have in a row
 MAX_DEFAULT_REVIEW_SECONDS = 600.0  # a review reads; one that takes longer has lost its way

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Any
 
-from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import AttemptOutcome
-from blueflame.model.changeset import Changeset, FileChange
-from blueflame.model.task import Task, TaskRecord, dump_task
+from blueflame.model.changeset import ChangesetRecord
+from blueflame.model.limits import Hook
+from blueflame.model.task import TaskRecord, dump_task
+from blueflame.session.state import HookDue, Session, list_judged
 
 PAYLOAD_VERSION = 1
-
-
-class Hook(StrEnum):
-    POST_PLAN = "post_plan"  # the plan was approved, nothing has started
-    PRE_VALIDATION = "pre_validation"  # work is done and not reviewed yet: may veto
-    POST_MERGE = "post_merge"  # a changeset landed
-    ON_FAILURE = "on_failure"  # a task failed and has no retries left
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookContext:
-    """What every hook gets."""
-
-    session: str
-    cycle: int
-    project: str
-    request: str
-    base_branch: str
-    base_sha: str
 
 
 def has_vetoed(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
@@ -39,39 +19,48 @@ def has_vetoed(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
     return hook is Hook.PRE_VALIDATION and (timed_out or exit_code != 0)
 
 
-def build_post_plan_payload(context: HookContext, tasks: Sequence[Task]) -> dict[str, Any]:
-    return _build_payload(Hook.POST_PLAN, context, tasks=[dump_task(task) for task in tasks])
+def build_payload(session: Session, due: HookDue) -> dict[str, Any]:
+    return {
+        "schema_version": PAYLOAD_VERSION,
+        "hook": due.name,
+        "session": session.id,
+        "cycle": session.cycle,
+        "project": session.project,
+        "request": session.request,
+        "base_branch": session.base_branch,
+        "base_sha": session.base_sha,
+        **_describe_subject(session, due),
+    }
 
 
-def build_pre_validation_payload(context: HookContext, records: Sequence[TaskRecord]) -> dict[str, Any]:
-    return _build_payload(Hook.PRE_VALIDATION, context, tasks=[_dump_record(record) for record in records])
+def _describe_subject(session: Session, due: HookDue) -> dict[str, Any]:
+    match Hook(due.name):
+        case Hook.POST_PLAN:
+            return {"tasks": [dump_task(session.tasks[name].task) for name in session.unfinished]}
+        case Hook.PRE_VALIDATION:
+            names = (due.subject,) if due.subject else list_judged(session)
+            return {"tasks": [_dump_record(session.tasks[name]) for name in names]}
+        case Hook.POST_MERGE:
+            return {"changeset": _dump_landed(session.changesets[due.subject])}
+        case Hook.ON_FAILURE:  # a reviewer or a dependency may have caused it, not an attempt
+            last = session.find_last_work(due.subject)
+            ended = _dump_ended(last.ended) if last and last.ended else None
+            return {"task": _dump_record(session.tasks[due.subject]), "attempt": ended}
 
 
-def build_post_merge_payload(
-    context: HookContext, changeset: Changeset, *, before: str, after: str, files: Sequence[FileChange] = ()
-) -> dict[str, Any]:
-    landed = {
+def _dump_landed(record: ChangesetRecord) -> dict[str, Any]:
+    changeset, build = record.changeset, record.build
+    assert build is not None, f"{changeset.id} landed without a build"
+    return {
         "id": changeset.id,
         "group": changeset.group,
         "title": changeset.title,
         "tasks": list(changeset.tasks),
         "missing": list(changeset.missing),
-        "before": before,
-        "after": after,
-        "files": [asdict(file) for file in files],
+        "before": build.base,
+        "after": record.landed_as or build.commit,
+        "files": [asdict(file) for file in build.files],
     }
-    return _build_payload(Hook.POST_MERGE, context, changeset=landed)
-
-
-def build_on_failure_payload(context: HookContext, record: TaskRecord, ended: AttemptOutcome | None) -> dict[str, Any]:
-    """Build the payload; `ended` is None when a reviewer or a dependency caused the failure, not an attempt."""
-    return _build_payload(
-        Hook.ON_FAILURE, context, task=_dump_record(record), attempt=None if ended is None else _dump_ended(ended)
-    )
-
-
-def _build_payload(hook: Hook, context: HookContext, **about: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON is any
-    return {"schema_version": PAYLOAD_VERSION, "hook": hook.value, **asdict(context), **about}
 
 
 def _dump_record(record: TaskRecord) -> dict[str, Any]:

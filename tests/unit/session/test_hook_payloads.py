@@ -1,53 +1,53 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from blueflame.model.attempt import AttemptOutcome, Ending
-from blueflame.model.changeset import Changeset, FileChange
+from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
+from blueflame.model.changeset import Build, Changeset, ChangesetRecord, FileChange
+from blueflame.model.limits import Hook
 from blueflame.model.spend import Spend
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Violation
-from blueflame.session.user_hooks import (
-    Hook,
-    HookContext,
-    build_on_failure_payload,
-    build_post_merge_payload,
-    build_post_plan_payload,
-    build_pre_validation_payload,
-    has_vetoed,
-)
+from blueflame.session.replay import open_session
+from blueflame.session.state import HookDue, Session
+from blueflame.session.user_hooks import build_payload, has_vetoed
+from blueflame.testing.simulation import build_opening
 
-OCCASION = HookContext(
-    session="ses-20260101-000000",
-    cycle=2,
-    project="пример",
-    request='add "login"',
-    base_branch="main",
-    base_sha="a" * 40,
-)
 TASK = Task(id="task-001", title="Вход", description="d", dependencies=("task-000",), file_locks=("src/",))
-COMMON = {"schema_version": 1, "session": "ses-20260101-000000", "cycle": 2, "project": "пример"}
+CHANGESET = Changeset(
+    id="cs-1", cycle=2, group="auth", title="Вход", tasks=("task-001", "task-002"), missing=("task-003",)
+)
+BUILD = Build(base="b", commit="c", files=(FileChange(path="src/вход.py", added=3, deleted=1),))
+
+
+def build_session(record: TaskRecord) -> Session:
+    session = open_session(build_opening(request='add "login"'))
+    session.cycle, session.tasks = 2, {record.task.id: record}
+    session.changesets = {"cs-1": ChangesetRecord(changeset=CHANGESET, build=BUILD)}
+    return session
+
+
+def build_hook_payload(hook: Hook, record: TaskRecord, subject: str = "task-001") -> dict[str, Any]:
+    return build_payload(build_session(record), HookDue(hook.value, f"{hook.value}:1", subject))
 
 
 def test_every_payload_tells_the_occasion_and_survives_json() -> None:
-    changeset = Changeset(id="cs-1", cycle=2, group="main", title="t", tasks=("task-001",))
-    payloads = {
-        Hook.POST_PLAN: build_post_plan_payload(OCCASION, [TASK]),
-        Hook.PRE_VALIDATION: build_pre_validation_payload(OCCASION, [TaskRecord(task=TASK)]),
-        Hook.POST_MERGE: build_post_merge_payload(OCCASION, changeset, before="b", after="c"),
-        Hook.ON_FAILURE: build_on_failure_payload(OCCASION, TaskRecord(task=TASK), None),
-    }
-    assert set(payloads) == set(Hook)
-    for hook, payload in payloads.items():
+    for hook in Hook:
+        subject = "cs-1" if hook is Hook.POST_MERGE else "task-001"
+        payload = build_hook_payload(hook, TaskRecord(task=TASK), subject)
         assert payload["hook"] == hook.value
-        assert COMMON.items() <= payload.items()
+        common = {"schema_version": 1, "session": "ses-20261115-120000", "cycle": 2, "project": "simulated"}
+        assert (
+            common | {"request": 'add "login"', "base_branch": "main", "base_sha": "base"}
+        ).items() <= payload.items()
         assert json.loads(json.dumps(payload)) == payload
 
 
 def test_post_plan_tells_each_task_as_planned() -> None:
-    (reported,) = build_post_plan_payload(OCCASION, [TASK])["tasks"]
+    (reported,) = build_hook_payload(Hook.POST_PLAN, TaskRecord(task=TASK))["tasks"]
     assert reported == {
         "id": "task-001",
         "title": "Вход",
@@ -64,7 +64,7 @@ def test_post_plan_tells_each_task_as_planned() -> None:
 
 def test_pre_validation_names_the_commits_that_will_be_judged() -> None:
     record = TaskRecord(task=TASK, state=TaskState.DONE, result=Result(sha="c" * 40, base="b" * 40), attempts=2)
-    (reported,) = build_pre_validation_payload(OCCASION, [record])["tasks"]
+    (reported,) = build_hook_payload(Hook.PRE_VALIDATION, record)["tasks"]
     assert (reported["state"], reported["sha"], reported["base"], reported["attempts"]) == (
         "done",
         "c" * 40,
@@ -74,11 +74,7 @@ def test_pre_validation_names_the_commits_that_will_be_judged() -> None:
 
 
 def test_post_merge_tells_what_landed() -> None:
-    changeset = Changeset(
-        id="cs-1", cycle=2, group="auth", title="Вход", tasks=("task-001", "task-002"), missing=("task-003",)
-    )
-    files = [FileChange(path="src/вход.py", added=3, deleted=1)]
-    landed = build_post_merge_payload(OCCASION, changeset, before="b", after="c", files=files)["changeset"]
+    landed = build_hook_payload(Hook.POST_MERGE, TaskRecord(task=TASK), "cs-1")["changeset"]
     assert landed == {
         "id": "cs-1",
         "group": "auth",
@@ -99,7 +95,11 @@ def test_on_failure_tells_why() -> None:
         spend=Spend(micro_usd=1_500_000, input_tokens=10, output_tokens=5),
     )
     record = TaskRecord(task=TASK, state=TaskState.FAILED, reason="retries are used up")
-    reported = build_on_failure_payload(OCCASION, record, ended)
+    session = build_session(record)
+    attempt = Attempt(id="a.1", session=session.id, subject="task-001", role="worker", n=1, agent_id="worker-1")
+    session.attempts[attempt.id] = AttemptRecord(attempt=attempt, intended_at=0.0, ended=ended)
+    session.last_work["task-001"] = attempt.id
+    reported = build_payload(session, HookDue("on_failure", "on_failure:task-001", "task-001"))
     assert (reported["task"]["state"], reported["task"]["reason"]) == ("failed", "retries are used up")
     assert reported["attempt"]["ending"] == "postcheck"
     assert reported["attempt"]["violations"] == [

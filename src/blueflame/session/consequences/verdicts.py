@@ -8,13 +8,14 @@ from typing import Any
 
 from blueflame.model.attempt import Duty
 from blueflame.model.event import Checked, Event, HookRan, TaskMoved, VerdictGiven
+from blueflame.model.limits import Hook
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.session.cascade import drop_task
 from blueflame.session.gates.questions import open_validation_gate
 from blueflame.session.retries import MAX_NOTE_CHARS, send_task_back, truncate_text
 from blueflame.session.state import Session, is_about_result, is_judged, list_judged
-from blueflame.session.user_hooks import Hook, has_vetoed
+from blueflame.session.user_hooks import has_vetoed
 
 
 def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
