@@ -5,7 +5,6 @@ The values go through a pipe to the warden (`Order.secrets`) and nowhere else: n
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -14,6 +13,7 @@ from typing import Any
 
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import Refused
+from blueflame.system.files import read_json_object
 
 CLAUDE_LOGIN_FILE, CODEX_LOGIN_FILE = ".claude/.credentials.json", ".codex/auth.json"
 
@@ -53,11 +53,7 @@ def _find_codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str,
     """Find a key only: a ChatGPT login uses another server and protocol."""
     folder = environ.get("CODEX_HOME")
     path = Path(folder) / "auth.json" if folder else home / CODEX_LOGIN_FILE
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    key = found.get("OPENAI_API_KEY") if isinstance(found, dict) else None
+    key = read_json_object(path).get("OPENAI_API_KEY")
     return ("bearer", key, "") if isinstance(key, str) and key else None
 
 

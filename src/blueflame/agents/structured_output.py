@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from blueflame.system.files import parse_json_object
+
 FENCED_BLOCK = re.compile(r"^```(?:json)?[ \t]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
 MAX_MESSAGE_CHARS = 4 * 1024 * 1024
 
@@ -36,11 +38,7 @@ def parse_object(text: str) -> Mapping[str, Any] | None:
         return None
     blocks = FENCED_BLOCK.findall(bare)
     for candidate in (bare, *(blocks if len(blocks) == 1 else ())):
-        try:
-            found = json.loads(candidate)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
+        if (found := parse_json_object(candidate)) is not None:
             return drop_nulls(found)
     return None
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from blueflame.model.errors import Refused
-from blueflame.system.files import explain_file_errors, write_atomically
+from blueflame.system.files import explain_file_errors, parse_json_object, write_atomically
 from blueflame.system.layout import find_person_state, make_folder
 
 TRUST_FOLDER = "trust"
@@ -28,11 +28,8 @@ def find_trust_folder(environ: Mapping[str, str]) -> Path:
 def read_trusted(config: Path, environ: Mapping[str, str]) -> frozenset[str]:
     """Return the digests that were trusted for this file; a damaged record trusts nothing."""
     text = _read_own_file(_find_record(config, environ))
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return frozenset()
-    known = found.get("trusted") if isinstance(found, dict) and found.get("config") == _name_config(config) else None
+    found = parse_json_object(text or "") or {}
+    known = found.get("trusted") if found.get("config") == _name_config(config) else None
     return frozenset(each for each in known if isinstance(each, str)) if isinstance(known, list) else frozenset()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.settings import Settings
 from blueflame.model.verdict import Check
-from blueflame.system.files import write_atomically
+from blueflame.system.files import read_json_object, write_atomically
 
 MAX_ENTRIES = 50  # the oldest are forgotten
 KEPT_FIELDS = ("name", "exit_code", "seconds", "timed_out", "failures", "tests")
@@ -72,11 +72,7 @@ class BaselineFile:
         write_atomically(self.path, json.dumps({"schema_version": 1, "entries": kept}, indent=1) + "\n", durable=False)
 
     def _read(self) -> Mapping[str, Any]:
-        try:
-            read = json.loads(self.path.read_text("utf-8"))
-        except (OSError, ValueError):
-            return {}
-        entries = read.get("entries") if isinstance(read, dict) else None
+        entries = read_json_object(self.path).get("entries")
         return entries if isinstance(entries, dict) else {}
 
 

@@ -131,10 +131,18 @@ def read_plain_file(path: str | Path, max_bytes: int) -> bytes:
 def read_json_object(path: Path) -> dict[str, Any]:
     """Read a JSON object that another process writes; empty if the file is missing or holds anything else."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return parse_json_object(path.read_bytes()) or {}
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
+
+
+def parse_json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Parse what others wrote; None if it is anything but a JSON object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def read_modified_at(path: Path) -> float:

@@ -5,14 +5,13 @@ Several agents may end at once, each with hundreds of megabytes of output.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from blueflame.lazy_dataclass import dataclass
-from blueflame.system.files import explain_file_errors
+from blueflame.system.files import explain_file_errors, parse_json_object
 
 BLOCK_BYTES = 256 * 1024
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -133,9 +132,5 @@ class FileTail:
     def read_objects(self, *, most: int = STEP_BYTES) -> Iterator[Mapping[str, Any]]:
         """Read the new lines that are JSON objects and skip others: for views, not for decisions."""
         for line in self.read_lines(most=most):
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(found, dict):
+            if (found := parse_json_object(line)) is not None:
                 yield found

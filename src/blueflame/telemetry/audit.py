@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, hash_audit_line
-from blueflame.system.files import build_file_error
+from blueflame.system.files import build_file_error, parse_json_object
 from blueflame.text.sanitize import shorten_line
 
 MAX_AUDIT_BYTES = 65 * 1024 * 1024  # the watcher stops before that
@@ -77,15 +76,8 @@ def format_summary(lines: Sequence[AuditLine]) -> str:
 
 
 def _parse_line(raw: bytes) -> AuditLine | None:
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    if (
-        not isinstance(found, dict)
-        or set(found) != set(LINE_KEYS)
-        or not all(isinstance(v, str) for v in found.values())
-    ):
+    found = parse_json_object(raw)
+    if found is None or set(found) != set(LINE_KEYS) or not all(isinstance(v, str) for v in found.values()):
         return None
     return AuditLine(**found) if found["decision"] in (ALLOW, BLOCK) else None
 

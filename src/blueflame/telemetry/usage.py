@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -13,7 +12,7 @@ from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_
 from blueflame.billing.usage import Usage
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.system.files import explain_file_errors
+from blueflame.system.files import explain_file_errors, parse_json_object
 from blueflame.system.lines import STEP_BYTES, FileTail
 
 USAGE_FILE, SENT_FILE = "usage.jsonl", "sent.jsonl"
@@ -154,17 +153,7 @@ def _read_lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
     doing = "read what the gateway has metered"
     with explain_file_errors(doing, path), suppress(FileNotFoundError), path.open("rb") as file:
         while raw := file.readline(MAX_LINE_BYTES):
-            yield _parse_line(raw)
-
-
-def _parse_line(raw: bytes) -> Mapping[str, Any] | None:
-    if not raw.endswith(b"\n"):
-        return None
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return line if isinstance(line, dict) else None
+            yield parse_json_object(raw) if raw.endswith(b"\n") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

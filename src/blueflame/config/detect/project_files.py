@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tomllib
@@ -13,6 +12,7 @@ from typing import Any
 
 from blueflame.git.command import try_git
 from blueflame.lazy_dataclass import dataclass
+from blueflame.system.files import parse_json_object
 
 MAX_CHARS = 500_000
 
@@ -49,10 +49,7 @@ class ProjectFiles:
             return {}  # a broken file of the project is not our problem to report
 
     def read_json(self, name: str) -> dict[str, Any]:
-        try:
-            return as_dict(json.loads(self._read_file(name) or "{}"))
-        except (ValueError, RecursionError):
-            return {}
+        return parse_json_object(self._read_file(name)) or {}
 
     def narrow(self, folder: str) -> ProjectFiles:
         """The files below `folder`, as a project of its own."""

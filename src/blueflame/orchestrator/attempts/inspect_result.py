@@ -47,7 +47,7 @@ from blueflame.session.attempt_verdict import SHELL_SIGNAL_BASE, AttemptFacts, j
 from blueflame.session.environment import classify_problem
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
-from blueflame.system.files import find_write_error, write_atomically
+from blueflame.system.files import find_write_error, parse_json_object, write_atomically
 from blueflame.system.layout import make_folder
 from blueflame.system.machine import measure_free
 from blueflame.telemetry.audit import format_summary, read_audit
@@ -372,8 +372,8 @@ def read_leftovers(context: SessionContext, finished: FinishedAttempt) -> Leftov
 
 def _was_surveyed(context: SessionContext, attempt: str) -> bool:
     """Whether it was started with a survey, whatever this version or the settings say; if unknown, by the settings."""
-    launch = _read_launch(context, attempt)
-    return context.settings.sandbox.level != "off" if launch is None else bool(launch.get("survey"))
+    launch = read_object(context, attempt, "launch.json")
+    return bool(launch.get("survey")) if launch else context.settings.sandbox.level != "off"
 
 
 def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ...]:
@@ -384,7 +384,7 @@ def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ..
     usual = {**build_agent_identity(attempt.agent_id), **find_author(context.repo, context.settings)}
     stem = attempt.id.removesuffix(str(attempt.n))
     names = [attempt.id, *(f"{stem}{n}" for n in range(1, attempt.n) if attempt.continues)]
-    envs = [{**usual, **(_read_launch(context, each) or {}).get("env", {})} for each in names]
+    envs = [{**usual, **read_object(context, each, "launch.json").get("env", {})} for each in names]
     started = [
         f"{env[f'GIT_{role}_NAME']} <{env[f'GIT_{role}_EMAIL']}>" for env in envs for role in ("COMMITTER", "AUTHOR")
     ]
@@ -392,13 +392,9 @@ def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ..
     return tuple(dict.fromkeys([*started, f"{name} <{address}>"]))
 
 
-def _read_launch(context: SessionContext, attempt: str) -> dict[str, Any] | None:
-    saved = context.engine.read_file(attempt, "launch.json")
-    try:
-        launch = json.loads(saved) if saved is not None else None
-    except ValueError:
-        return None
-    return launch if isinstance(launch, dict) else None
+def read_object(context: SessionContext, attempt: str, file: str) -> dict[str, Any]:
+    """A JSON object of the attempt's folder; empty for anything else."""
+    return parse_json_object(context.engine.read_file(attempt, file) or b"") or {}
 
 
 def find_violations(

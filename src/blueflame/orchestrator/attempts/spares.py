@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from blueflame.git.checkouts import (
     count_spares,
@@ -23,6 +21,7 @@ from blueflame.git.spares.store import MIN_FILES
 from blueflame.git.trees import list_tree_files
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
+from blueflame.orchestrator.attempts.inspect_result import read_object
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason
 from blueflame.orchestrator.preflight import CHECKOUT_GROWTH
@@ -45,16 +44,8 @@ def release_checkout(context: SessionContext, path: Path, ran: Iterable[str]) ->
 
 def _has_left_nothing_running(context: SessionContext, name: str) -> bool:
     """Whether its sandbox ended by itself: the first process of one ends after all others."""
-    launch, outcome = (_read_object(context, name, file) for file in ("launch.json", "outcome.json"))
+    launch, outcome = (read_object(context, name, file) for file in ("launch.json", "outcome.json"))
     return bool(launch.get("sandbox")) and outcome.get("reason") == ExitReason.EXITED and outcome["signal"] is None
-
-
-def _read_object(context: SessionContext, name: str, file: str) -> dict[str, Any]:
-    try:
-        found = json.loads(context.engine.read_file(name, file) or b"")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def limit_spares(workers: int, files: int) -> int:
