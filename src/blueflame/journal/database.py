@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import JournalError
@@ -312,6 +312,16 @@ class Database:
         self._lock = threading.RLock()
         self._inodes = read_inodes(path)
         self._deleted: JournalError | None = None  # raised at every write once its file is gone
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, _error: BaseException | None, _trace: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
 
     def _fetch_all(self, sql: str, *values: object) -> list[Any]:
         with self._lock, explain_errors(self.path, "read", self._schema):

@@ -130,16 +130,6 @@ class HouseJournal(Database):
         """Raises NoJournal."""
         return cls(path, open_to_read(path, HOUSE_TABLES))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        with self._lock:
-            self._db.close()
-
     # --- arrivals: from any process -------------------------------------------------------------------------------
 
     def read_cursor(self, source: str) -> str:
@@ -219,10 +209,6 @@ class HouseJournal(Database):
         """The events after a number, in order: a face that keeps the number of the last one it showed misses none."""
         sql = "SELECT n, stream, at, kind, body FROM events WHERE n > ? ORDER BY n LIMIT ?"
         return tuple(_decode_entry(*row) for row in self._fetch_all(sql, n, limit))
-
-    def read_newest(self, limit: int) -> tuple[HouseEntry, ...]:
-        sql = "SELECT n, stream, at, kind, body FROM events ORDER BY n DESC LIMIT ?"
-        return tuple(_decode_entry(*row) for row in reversed(self._fetch_all(sql, limit)))
 
     def read_stream(self, stream: str) -> tuple[HouseEntry, ...]:
         sql = "SELECT n, stream, at, kind, body FROM events WHERE stream = ? ORDER BY n"

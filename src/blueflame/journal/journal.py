@@ -101,9 +101,6 @@ class Journal(Database):
         """Open it for views: never creates it, never blocks a writer. Raises NoJournal."""
         return cls(path, open_to_read(path, SESSIONS), writes=False)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Close it. If the file was deleted meanwhile it is saved, and that is the reason of any other error."""
         try:
@@ -116,8 +113,7 @@ class Journal(Database):
             self.close()
 
     def close(self) -> None:
-        with self._lock:
-            self._db.close()
+        super().close()
         if self._writes:
             unlink_wal(self.path)
         if self._checked and read_inodes(self.path)[0] == self._inodes[0]:

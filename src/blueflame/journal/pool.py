@@ -20,6 +20,8 @@ from blueflame.journal.house import HOUSE_TABLES
 from blueflame.model.limits import SlotWait
 
 MAX_DURATIONS = 50
+COLUMNS = ("attempt", "role", "repository", "session", "since", "micro_usd", "ad_hoc")
+"""Of leases and wants, by the names of their fields."""
 
 
 class PoolJournal(Database):
@@ -31,16 +33,6 @@ class PoolJournal(Database):
     def open_read_only(cls, path: Path) -> Self:
         return cls(path, open_to_read(path, HOUSE_TABLES), HOUSE_TABLES)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        with self._lock:
-            self._db.close()
-
     def write_limits(self, limits: PoolLimits) -> None:
         """Written by the house when it starts: what its sessions go by."""
         with self._transaction("write limits to") as db:
@@ -51,7 +43,7 @@ class PoolJournal(Database):
         return PoolLimits(**json.loads(rows[0][0])) if rows else None
 
     def read_state(self, day: str, free_memory: int) -> PoolState:
-        columns = "attempt, role, repository, session, since, micro_usd, ad_hoc"
+        columns = ", ".join(COLUMNS)
         leases = self._fetch_all(f"SELECT {columns} FROM leases ORDER BY since")  # noqa: S608 (a constant)
         wants = self._fetch_all(f"SELECT {columns}, asked_at FROM wants ORDER BY since")  # noqa: S608 (as above)
         spent = self._fetch_all("SELECT coalesce(sum(micro_usd), 0) FROM spends WHERE day = ?", day)
@@ -132,16 +124,8 @@ class PoolJournal(Database):
 
 
 def _name_fields(row: Sequence[Any]) -> dict[str, Any]:
-    attempt, role, repository, session, since, micro_usd, ad_hoc, *_ = row
-    return {
-        "attempt": attempt,
-        "role": role,
-        "repository": repository,
-        "session": session,
-        "since": since,
-        "micro_usd": micro_usd,
-        "ad_hoc": bool(ad_hoc),
-    }
+    """Without what a want has more."""
+    return dict(zip(COLUMNS, row, strict=False)) | {"ad_hoc": bool(row[6])}
 
 
 def _take_over(db: Connection, attempt: str, holder: str) -> bool:

@@ -117,7 +117,6 @@ def test_only_requests_that_have_not_ended_are_read_at_start(journal: HouseJourn
     assert [each.event for each in journal.read_stream("req-1")] == [first, RequestEnded(outcome="completed")]
     assert journal.list_streams(5) == ("req-2", "req-1")
     assert [each.n for each in journal.read_after(3)] == [4, 5]
-    assert [each.n for each in journal.read_newest(2)] == [4, 5]
 
 
 @pytest.mark.parametrize(
