@@ -70,12 +70,6 @@ class PlainCommandRuntime(CommandRuntime):
             return find_program(self.command, root=self.root) if self.command else None
         return Program(argv=tuple(shlex.split(self.command)), needs=()) if (self.root / name).is_file() else None
 
-    def describe_missing(self) -> str:
-        if not self.command:
-            return f"runtimes.{self.name}.command is missing: name the program"
-        name = f"the program {self.command!r} (runtimes.{self.name}.command)"
-        return f"{name} was not found, or cannot be run; install it or fix its name"
-
     def iter_problems(self) -> Iterator[str]:
         if self.find_program() is None:
             yield self.describe_missing()

@@ -79,6 +79,7 @@ class NpmPackage:
 class CommandRuntime:
     """The settings of a runtime that starts a command. Subclasses say what can be wrong with them."""
 
+    wanted: ClassVar[str] = "the program"
     root: Path  # relative paths in the settings start here
     command: str = ""
     args: tuple[str, ...] = ()
@@ -120,7 +121,10 @@ class CommandRuntime:
         return program
 
     def describe_missing(self) -> str:
-        raise NotImplementedError
+        if not self.command:
+            return f"runtimes.{self.name}.command is missing: name {self.wanted}"
+        name = f"the program {self.command!r} (runtimes.{self.name}.command)"
+        return f"{name} was not found, or cannot be run; install it or fix its name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
@@ -47,6 +47,7 @@ GATEWAY_API = re.compile(r"\{gateway\}/(anthropic|openai|gemini)\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcpRuntime(CommandRuntime):
+    wanted: ClassVar[str] = "the program that speaks the Agent Client Protocol"
     name: str = "acp"
 
     def describe_program(self) -> str:
@@ -71,12 +72,6 @@ class AcpRuntime(CommandRuntime):
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_json_line(line, parse_message)
-
-    def describe_missing(self) -> str:
-        if not self.command:
-            return f"runtimes.{self.name}.command is missing: name the program that speaks the Agent Client Protocol"
-        name = f"the program {self.command!r} (runtimes.{self.name}.command)"
-        return f"{name} was not found, or cannot be run; install it or fix its name"
 
     def iter_problems(self) -> Iterator[str]:
         if self.find_program() is None:
