@@ -84,10 +84,6 @@ def _list_failed_tasks(session: Session) -> Names:
     return ((name, title) for name, title in _list_tasks(session) if not find_retry_problem(session, name))
 
 
-def _list_landings(session: Session) -> Names:
-    return ((name, session.changesets[name].changeset.title) for name in session.landings)
-
-
 def _list_work(session: Session) -> Names:
     """What can be fixed: landed or begun."""
     from blueflame.session.requests.fixes import WHY_NOT_FIXED
@@ -122,6 +118,8 @@ complete_gate = complete_from_session(_list_gates)
 complete_agent = complete_from_session(_list_agents)
 complete_task = complete_from_session(_list_tasks)
 complete_failed_task = complete_from_session(_list_failed_tasks)
-complete_landing = complete_from_session(_list_landings)
+complete_landing = complete_from_session(
+    lambda session: ((name, session.changesets[name].changeset.title) for name in session.landings)
+)
 complete_work = complete_from_session(_list_work)
 complete_item = complete_from_session(_list_items)

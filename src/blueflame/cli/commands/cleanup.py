@@ -65,14 +65,10 @@ def cleanup(  # noqa: PLR0917 (its options)
         remove_leftovers(project.repo, goes)
         forget_sessions(project.state.journal, goes, at_work=at_work)
     if as_json:
-        removed, kept = ([_build_leftover_json(each) for each in part] for part in (goes, stays))
+        removed, kept = ([pick(each, "kind name session bytes") for each in part] for part in (goes, stays))
         return print_result({"removed": removed, "kept": kept, "dry_run": dry_run})
     verb = "would remove" if dry_run else "removed"
     return print_result("\n".join(_format_lines(goes, stays, verb=verb, verbose=verbose)))
-
-
-def _build_leftover_json(leftover: Leftover) -> dict[str, object]:
-    return pick(leftover, "kind name session bytes")
 
 
 def _format_lines(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:

@@ -64,7 +64,7 @@ def log(
         events = journal.read_events(name)
         _print_events(events[-last:] if last else events, as_json=as_json)
         seen = events[-1].seq
-        while follow and not _has_ended(events):
+        while follow and not any(isinstance(each.event, SessionEnded) for each in events):
             time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
             events = journal.read_events(name, after=seen)
             _print_events(events, as_json=as_json)
@@ -81,10 +81,6 @@ def _print_hand_offs(session: Session, last: int, *, as_json: bool) -> int:
     else:
         print_text("\n".join(list_document_lines(shown)) or f"no agent of {session.id} has left a hand-off yet")
     return 0
-
-
-def _has_ended(events: Sequence[JournalEntry]) -> bool:
-    return any(isinstance(each.event, SessionEnded) for each in events)
 
 
 def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:

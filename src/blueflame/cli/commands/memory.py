@@ -66,7 +66,8 @@ def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
         raise UsageError(f"--kind: unknown kind {kind!r}: {hint}")
     project = open_project(config)
     memory = open_memory(project)
-    records = [each for each in _sort_newest_first(memory.list_records()) if kind in (None, _get_kind(each))]
+    records = [each for each in memory.list_records() if kind in (None, RECORD_KIND_NAMES[type(each)])]
+    records.sort(key=lambda record: (record.origin.at, record.key), reverse=True)
     effects, refused, problems = memory.store.list_effects(), memory.store.list_refused(), memory.find_problems()
     build = build_records_json if as_json else render_records
     return print_result(build(records, effects, project.settings, refused, problems))
@@ -346,14 +347,6 @@ def _add_lesson(memory: BuiltInMemory, lesson: Lesson, done: str, *, as_json: bo
     file = memory.files.build_path(get_knowledge_file(lesson).name)
     data = {"key": lesson.key, "file": str(file), "warning": warning or None}
     return print_result(data if as_json else f"{done}: {lesson.key} in {file}\n{warning}".rstrip("\n"))
-
-
-def _get_kind(record: MemoryRecord) -> str:
-    return RECORD_KIND_NAMES[type(record)]
-
-
-def _sort_newest_first(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    return sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
 
 
 def _find_records(records: Sequence[MemoryRecord], key: str) -> list[MemoryRecord]:

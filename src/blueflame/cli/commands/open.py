@@ -43,7 +43,7 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
     if record.ended is None:
         print_text(f"{record.attempt.agent_id} is working here: what you change becomes part of its work.", err=True)
     if editor:
-        return _run_editor(checkout)
+        return asyncio.run(run_in_terminal([*find_editor(), str(checkout)], cwd=checkout))
     site = find_site(project.config, checkout, check=ensure_trust)
     return run_in_sandbox(site, [os.environ.get("SHELL") or "/bin/sh"])
 
@@ -55,7 +55,3 @@ def _find_checkout(record: AttemptRecord) -> Path:
     tip = record.ended.tip if record.ended is not None else None
     rest = f": its result is the commit {tip[:12]}, see 'blueflame diff {name}'" if tip else ""
     raise Refused(f"the checkout of {name} is gone{rest}")
-
-
-def _run_editor(checkout: Path) -> int:
-    return asyncio.run(run_in_terminal([*find_editor(), str(checkout)], cwd=checkout))

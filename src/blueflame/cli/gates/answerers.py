@@ -36,14 +36,10 @@ STATE_AFTER = {
 }
 
 
-def _no_diff(_session: Session, _gate: Gate) -> None:
-    return None
-
-
 class TerminalAnswerer:
     """Asks the person here; the frame is hidden meanwhile."""
 
-    def __init__(self, console: Console, view: LiveView, diff_of: FindDiff = _no_diff) -> None:
+    def __init__(self, console: Console, view: LiveView, diff_of: FindDiff = lambda _session, _gate: None) -> None:
         self._console, self._view, self._diff_of = console, view, diff_of
         self._prompt = GatePrompt(console)
 

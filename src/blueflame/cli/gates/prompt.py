@@ -24,10 +24,6 @@ from blueflame.text.marks import BAD
 from blueflame.text.sanitize import clean_line, clean_text
 
 
-def _no_problems(_tasks: Sequence[Task]) -> Sequence[str]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateContext:
     """What the prompt shows and needs besides the gate."""
@@ -35,7 +31,7 @@ class GateContext:
     view: RenderableType = ""
     diff: Callable[[], str] | None = None  # read only on `view`
     tasks: tuple[Task, ...] = ()  # what `edit` edits
-    problems_of: Callable[[Sequence[Task]], Sequence[str]] = _no_problems
+    problems_of: Callable[[Sequence[Task]], Sequence[str]] = lambda _tasks: ()
 
 
 DISPLAY_NAMES = {"replan": "re-plan"}
