@@ -111,8 +111,7 @@ def _find_agent(event: happened.AttemptStarted | happened.AttemptEnded) -> str:
     return build_agent_id(parts[-2], event.attempt) if len(parts) > 2 else event.attempt
 
 
-def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(names)
+_join_names = ", ".join
 
 
 def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:

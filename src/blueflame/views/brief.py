@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from blueflame.model.event import (
     AttemptEnded,
@@ -16,7 +17,6 @@ from blueflame.model.event import (
     SessionOpened,
     WaveStarted,
 )
-from blueflame.model.gate import Gate
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event_briefly
 from blueflame.text.sanitize import shorten_line
@@ -53,18 +53,13 @@ def build_brief(
     if more:
         brief["more"] = True
     if session.open_gates and not session.ended:
-        brief["gates"] = tuple(build_open_gate(each) for each in _list_first(session))
+        brief["gates"] = tuple(
+            OpenGate(id=gate.id, asks=shorten_line(gate.title, MAX_LINE_CHARS))
+            for gate in islice(session.open_gates.values(), MAX_GATES)
+        )
     if step := _find_next_step(session, running=row.running, for_subagents=for_subagents):
         brief["next"] = step
     return brief
-
-
-def build_open_gate(gate: Gate) -> OpenGate:
-    return OpenGate(id=gate.id, asks=shorten_line(gate.title, MAX_LINE_CHARS))
-
-
-def _list_first(session: Session) -> list[Gate]:
-    return list(session.open_gates.values())[:MAX_GATES]
 
 
 def _list_lines(session: Session, events: Sequence[JournalEntry]) -> list[tuple[int, str]]:

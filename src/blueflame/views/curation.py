@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from blueflame.knowledge.curate import describe_step
 from blueflame.memory.curator import CurationReport
-from blueflame.memory.shelves import RefusedRecord
-
-
-def build_refused_json(refused: Sequence[RefusedRecord]) -> list[dict[str, Any]]:
-    return [asdict(each) for each in refused]
 
 
 def build_curation_json(report: CurationReport, *, dry_run: bool) -> dict[str, Any]:

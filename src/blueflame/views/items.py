@@ -12,7 +12,7 @@ from blueflame.documents.plans import format_plan
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.attempt import PLAN_SUBJECT, AttemptOutcome, AttemptRecord, Duty, SentMessage
 from blueflame.model.errors import Refused, UsageError
-from blueflame.model.gate import Gate, GateKind
+from blueflame.model.gate import GateKind
 from blueflame.model.suggestions import suggest
 from blueflame.model.task import TaskRecord, dump_task
 from blueflame.model.verdict import StageVerdict
@@ -66,7 +66,8 @@ def list_items(session: Session) -> dict[str, Item]:
 def find_item(session: Session, wanted: str | None) -> Item:
     """Find an item by a name or its unique beginning; without one, what the first open gate asks about."""
     if wanted is None:
-        return next((_choose_gate_item(gate) for gate in session.open_gates.values()), Item(PLAN, PLAN))
+        gate = next(iter(session.open_gates.values()), None)
+        return Item(PLAN, PLAN) if gate is None or gate.kind is GateKind.PLAN else Item(GATE, gate.id)
     named = list_items(session)
     found = {named[wanted]} if wanted in named else {item for name, item in named.items() if name.startswith(wanted)}
     if len(found) == 1:
@@ -96,10 +97,6 @@ def find_attempt(session: Session, wanted: str) -> AttemptRecord:
 def _describe_lessons(record: AttemptRecord) -> str:
     given = [each for each in record.lessons or () if each.left_out is None]
     return f"{len(given)} of earlier sessions, see 'blueflame memory why {record.attempt.agent_id}'" if given else ""
-
-
-def _choose_gate_item(gate: Gate) -> Item:
-    return Item(PLAN, PLAN) if gate.kind is GateKind.PLAN else Item(GATE, gate.id)
 
 
 def find_item_diff(session: Session, item: Item) -> CommitRange | str:
@@ -140,14 +137,11 @@ def _find_task_range(session: Session, name: str) -> CommitRange:
     record = session.tasks.get(name)
     if record is not None and record.result is not None:
         return CommitRange(record.result.base, record.result.sha)
-    attempts = [each for each in session.attempts.values() if each.attempt.subject == name and _has_work(each)]
+    begun = (each for each in session.attempts.values() if each.attempt.subject == name)
+    attempts = [each for each in begun if each.ended is not None and _find_tip(each.ended) is not None]
     if not attempts:
         raise Refused(f"{name} has no diff: there is no work on it yet; 'blueflame show {name}' has its state")
     return _find_attempt_range(session, attempts[-1])
-
-
-def _has_work(record: AttemptRecord) -> bool:
-    return record.ended is not None and _find_tip(record.ended) is not None
 
 
 def _find_tip(ended: AttemptOutcome) -> str | None:

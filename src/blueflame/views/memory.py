@@ -25,7 +25,6 @@ from blueflame.model.memory import (
 from blueflame.model.settings import Settings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollars
-from blueflame.views.curation import build_refused_json
 from blueflame.views.parts import NamedValue, pick
 
 
@@ -103,7 +102,7 @@ def build_records_json(
         "enabled": settings.beads.enabled,
         "provider": settings.memory.provider,
         "memories": [_build_record_json(each, effects.get(each.key)) for each in records],
-        "refused": build_refused_json(refused),
+        "refused": [asdict(each) for each in refused],
         "problems": list(problems),
     }
 
