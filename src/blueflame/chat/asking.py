@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 from base64 import b32encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -145,7 +145,11 @@ class GateAsker:
         asked = {name: sent for name, sent in self._outbox.sent.items() if name.startswith(prefix)}
         questions = {name: sent for name, sent in asked.items() if not name.startswith(f"{prefix}{REMINDER}:")}
         edits = [_build_settled(f"settled:{name}", sent, words) for name, sent in questions.items()]
-        notes = {name: _close_note(note, name, words) for name, note in self._list_notes_of(key)}
+        # a button goes; who was asked for a reason reads that it is too late, or it would become a request
+        notes = {
+            name: json.dumps({**note, "late": words}) if name.startswith(PROMPT) else None
+            for name, note in self._list_notes_of(key)
+        }
         old = [name for name in self._outbox.notes if name.startswith(SETTLED)]
         notes |= dict.fromkeys(old[: max(len(old) - MAX_SETTLED, 0)])
         notes |= {f"{SETTLED}{sent.chat}:{sent.message}": words for sent in asked.values()}
@@ -155,11 +159,6 @@ class GateAsker:
 
 def _find_moment(ask: Ask) -> tuple[float, bool]:
     return ask.at, ask.is_reminder
-
-
-def _close_note(note: Mapping[str, Any], name: str, words: str) -> str | None:
-    """A button goes; who was asked for a reason reads that it is too late, or it would become a request."""
-    return json.dumps({**note, "late": words}) if name.startswith(PROMPT) else None
 
 
 def _build_settled(key: str, sent: Sent, words: str) -> Outgoing:

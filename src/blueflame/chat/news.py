@@ -95,8 +95,8 @@ class NewsReporter:
         text, at = self._shown.get(request, ("", 0.0))
         now, every = self._setup.clock.now(), self._setup.telegram.status_every
         if sent is None or (0 <= now - at < every and not ended):
-            gone: dict[str, str | None] = {REQUEST + request: None} if ended and not self._is_waiting(request) else {}
-            self._outbox.post(notes=gone)
+            is_over = ended and not self._outbox.find_waiting(STATUS + request)
+            self._outbox.post(notes={REQUEST + request: None} if is_over else {})
             return at + every if sent is not None else None
         shown = await self._describe_session(str(note["repository"]), str(note["session"]))
         edits = []
@@ -109,9 +109,6 @@ class NewsReporter:
         self._outbox.post(edits, {REQUEST + request: None}, drops=[STATUS + request])
         self._shown.pop(request, None)
         return None
-
-    def _is_waiting(self, request: str) -> bool:
-        return bool(self._outbox.find_waiting(STATUS + request))
 
     async def _describe_session(self, repository: str, session: str) -> str:
         try:

@@ -73,7 +73,7 @@ def report_event(
             text = f"{repository}: no session can start; it is tried again. {shorten_line(reason, 500)}"
             places = [Place(chat) for chat in others if chat not in _list_readers(notes, repository, reason)]
             return EventReport(later=tuple(_build(entry, each, text) for each in places))
-    place = _find_place(known)
+    place = Place(int(known["chat"]), known["message"]) if "chat" in known else None
     words = name_people(_describe(entry, known, describe_wait)) if known else ""
     changed = _change_note(entry, known) if known else {}
     is_news = isinstance(event, RequestEnded | SessionStopped)  # others are replies: the person is there
@@ -111,10 +111,6 @@ def _note_request(entry: HouseEntry, request: IncomingRequest, repository: str) 
         user = request.sender.address.partition(":")[2]
         note |= {"chat": place.chat, "message": place.message, "user": user}
     return EventReport(notes={REQUEST + entry.stream: json.dumps(note)})
-
-
-def _find_place(known: Mapping[str, Any]) -> Place | None:
-    return Place(int(known["chat"]), known["message"]) if "chat" in known else None
 
 
 def _describe(entry: HouseEntry, known: Mapping[str, Any], describe_wait: Callable[[str], str]) -> str:

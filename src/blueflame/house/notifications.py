@@ -89,16 +89,13 @@ class NotificationFace:
         gone = frozenset(noted - gates.keys())
         if new or gone:
             desk.journal.write_notes(self.name, {**dict.fromkeys(new, "open"), **dict.fromkeys(gone)})
-            sender.send([_describe_house_gate(gates[key]) for key in new], _remove_prefix(gone))
+            settled = frozenset(key.removeprefix(HOUSE_GATE) for key in gone)
+            sender.send([_describe_house_gate(gates[key]) for key in new], settled)
 
     def _hold(self, notice: Notification) -> float:
         now = SystemClock().now()
         end = None if is_urgent(notice) else find_quiet_end(self.settings.quiet_hours, now)
         return end - now if end is not None else 0.0
-
-
-def _remove_prefix(keys: frozenset[str]) -> frozenset[str]:
-    return frozenset(key.removeprefix(HOUSE_GATE) for key in keys)
 
 
 def _describe_house_gate(found: OpenGate) -> Notification:

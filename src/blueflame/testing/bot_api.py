@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qsl
 
 from blueflame.lazy_dataclass import dataclass
+from blueflame.text.utf16 import count_units
 
 MAX_TEXT_UNITS, MAX_CAPTION_UNITS, MAX_BUTTON_BYTES = 4096, 1024, 64
 MAX_POLL_SECONDS = 50.0
@@ -313,17 +314,13 @@ def _list_buttons(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(button["text"], button.get("callback_data", "")) for row in rows for button in row]
 
 
-def _count_units(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
-
-
 def _find_text_problem(text: str, fields: Mapping[str, Any], limit: int) -> ApiError | None:
     if fields.get("parse_mode") and re.search(r"<(?!/?(b|i|u|s|pre|code)>)|&(?!(lt|gt|amp|quot|#\d+);)", text):
         return ApiError(400, "Bad Request: can't parse entities: unsupported start tag")
     plain = _read_markup(text, fields)
     if not plain.strip():
         return ApiError(400, "Bad Request: message text is empty")
-    return ApiError(400, "Bad Request: message is too long") if _count_units(plain) > limit else None
+    return ApiError(400, "Bad Request: message is too long") if count_units(plain) > limit else None
 
 
 def _read_markup(text: str, fields: Mapping[str, Any]) -> str:

@@ -114,7 +114,7 @@ def _list_setups(files: ProjectFiles, settings: dict[str, Any], test: str | None
     """The likeliest first; the later ones install less."""
     if test and not test.startswith("{python} -m pytest") and not files.has(*set(MANIFESTS) - {"manage.py"}):
         return  # the standard library is enough
-    runner = _list_runner_packages(test)
+    runner = ("pytest",) if test and "-m pytest" in test else ()
     pip = tuple(_list_pip_setups(files, settings, runner))
     manager = next((each for each in MANAGERS if files.has(*each.locks)), None)
     if test and test.startswith(PROGRAMS):
@@ -129,10 +129,6 @@ def _list_setups(files: ProjectFiles, settings: dict[str, Any], test: str | None
         yield from pip
     else:
         yield from pip
-
-
-def _list_runner_packages(test: str | None) -> tuple[str, ...]:
-    return ("pytest",) if test and "-m pytest" in test else ()
 
 
 def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager: PythonManager) -> Iterator[str]:

@@ -187,7 +187,7 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
     None: it was submitted, and its base is no longer known.
     """
     checkout = context.paths.checkout(attempt.agent_id)
-    base = await asyncio.to_thread(_read_base, context, attempt)
+    base = await asyncio.to_thread(find_ref, context.repo, get_base_ref(attempt))
     if isinstance(await context.engine.inspect(attempt.id), Queued):
         await asyncio.to_thread(_check_room, context)
         if attempt.duty in COMMITTING:
@@ -223,10 +223,6 @@ async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
             return 0
         await context.clock.sleep(POLL_SECONDS)
     return 0
-
-
-def _read_base(context: SessionContext, attempt: Attempt) -> str | None:
-    return find_ref(context.repo, get_base_ref(attempt))
 
 
 def _prepare_checkout(
