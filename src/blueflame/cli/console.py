@@ -67,9 +67,15 @@ class Heading:
 
 
 def build_columns(
-    rows: Sequence[Sequence[RenderableType]], *, indent: int = 2, right: Sequence[int] = (), whole: Sequence[int] = ()
+    rows: Sequence[Sequence[RenderableType]],
+    *,
+    head: Sequence[str] = (),
+    indent: int = 2,
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
 ) -> Table:
     """Aligned columns without lines; where it is narrow they fold, except those in `whole`."""
+    rows = [[Text(word, "quiet") for word in head], *rows] if head else rows
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=max(indent - 2, 0), no_wrap=True)
     for n in range(max((len(row) for row in rows), default=0)):
@@ -79,10 +85,10 @@ def build_columns(
     return grid
 
 
-def build_facts(facts: Sequence[NamedValue], *, indent: int = 2) -> Table:
+def build_facts(facts: Sequence[NamedValue]) -> Table:
     """Name and value, one per line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=max(indent - 2, 0), no_wrap=True)
+    grid.add_column(width=0, no_wrap=True)
     grid.add_column(no_wrap=True, style="quiet")
     grid.add_column(overflow="fold")
     for fact in facts:

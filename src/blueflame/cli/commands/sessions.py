@@ -64,7 +64,7 @@ def team(config: Path | None, as_json: bool) -> int:
 
 
 def _render_rows(rows: Sequence[SessionRow]) -> RenderableType:
-    head = [Text(word, "quiet") for word in ("session", "state", "landed", "cost", "request")]
+    head = ("session", "state", "landed", "cost", "request")
     cells = [
         (
             Text(row.session, "id"),
@@ -75,4 +75,4 @@ def _render_rows(rows: Sequence[SessionRow]) -> RenderableType:
         )
         for row in rows
     ]
-    return build_columns([head, *cells], right=(2, 3), whole=range(4))
+    return build_columns(cells, head=head, right=(2, 3), whole=range(4))

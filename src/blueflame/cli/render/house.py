@@ -47,7 +47,7 @@ def _choose_tone(row: RequestRow) -> str:
 def render_house(view: HouseView) -> RenderableType:
     where = f"house {view.folder}, " + (f"served (pid {view.pid})" if view.pid else "not served: 'blueflame serve'")
     parts: list[RenderableType] = [Text(where, "quiet" if view.pid else "warn"), Text("")]
-    head = [Text(word, "quiet") for word in ("repository", "state", "queued", "")]
+    head = ("repository", "state", "queued", "")
     cells = [
         (
             Text(shorten_line(row.name, MAX_NAME), "id"),
@@ -58,7 +58,7 @@ def render_house(view: HouseView) -> RenderableType:
         for row in view.repositories
     ]
     none = Text(f"  no repository: add one under repositories in {view.folder}/house.yaml", "warn")
-    parts.append(build_columns([head, *cells], right=(2,), whole=(0, 1)) if cells else none)
+    parts.append(build_columns(cells, head=head, right=(2,), whole=(0, 1)) if cells else none)
     if view.gates:
         gates = [
             (
@@ -85,7 +85,6 @@ def render_house(view: HouseView) -> RenderableType:
 def _render_pool(pool: PoolView) -> Iterator[RenderableType]:
     yield Text(f"{len(pool.leases)} of {pool.limits.agents} agents of the pool work, {format_day_cost(pool)}", "quiet")
     if roles := list_pool_roles(pool):
-        head = [Text(word, "quiet") for word in ("role", "at work", "waiting", "by")]
         cells = [
             (
                 Text(row.role, "id"),
@@ -95,7 +94,7 @@ def _render_pool(pool: PoolView) -> Iterator[RenderableType]:
             )
             for row in roles
         ]
-        yield build_columns([head, *cells], whole=(0, 1, 2))
+        yield build_columns(cells, head=("role", "at work", "waiting", "by"), whole=(0, 1, 2))
     if pool.waits:
         yield Text("")
         waits = [(want.role, want.session, f"{wait.subject}: {wait.queue}", wait.reason) for want, wait in pool.waits]

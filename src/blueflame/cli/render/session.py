@@ -66,8 +66,8 @@ def _render_landed(records: Sequence[ChangesetRecord], base: str) -> RenderableT
 
 
 def _render_cost_by_role(roles: Sequence[RoleCost], estimated: str) -> RenderableType:
-    rows = [tuple(Text(word, "quiet") for word in ("role", "attempts", "tokens", "cost", estimated))]
-    rows += [
+    head = ("role", "attempts", "tokens", "cost", estimated)
+    rows = [
         (
             Text(clean_text(each.role)),
             Text(f"{each.attempts}"),
@@ -77,16 +77,16 @@ def _render_cost_by_role(roles: Sequence[RoleCost], estimated: str) -> Renderabl
         )
         for each in roles
     ]
-    return Group(Text("Cost by role", "head"), build_columns(rows, right=(1, 2, 3, 4)))
+    return Group(Text("Cost by role", "head"), build_columns(rows, head=head, right=(1, 2, 3, 4)))
 
 
 def _render_cost_by_agent(ranked: Sequence[AttemptRecord]) -> RenderableType:
     head = ("agent", "for", "ending", "time", "tokens", "cost", "budget")
-    rows = [tuple(Text(word, "quiet") for word in head), *map(_build_agent_row, ranked[:MAX_AGENTS])]
+    rows = [_build_agent_row(record) for record in ranked[:MAX_AGENTS]]
     hidden = ranked[MAX_AGENTS:]
     cost = format_dollars(sum(get_spend(record).micro_usd for record in hidden), places=2)
     rest = [Text(f"  … and {format_count(len(hidden), 'agent')} more, {cost} together", "quiet")] if hidden else []
-    return Group(Text("Cost by agent", "head"), build_columns(rows, right=(3, 4, 5, 6)), *rest)
+    return Group(Text("Cost by agent", "head"), build_columns(rows, head=head, right=(3, 4, 5, 6)), *rest)
 
 
 def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:

@@ -93,8 +93,7 @@ def _build_line(row: Sequence[str], widths: Sequence[int], styles: Sequence[str]
 
 
 def _render_locks(locks: Sequence[HeldLock], now: float) -> RenderableType:
-    rows: list[tuple[RenderableType, ...]] = [tuple(Text(word, "quiet") for word in ("task", "agent", "for", "locks"))]
-    rows += [
+    rows = [
         (
             Text(each.task, "id"),
             Text(each.agent, "id"),
@@ -103,15 +102,13 @@ def _render_locks(locks: Sequence[HeldLock], now: float) -> RenderableType:
         )
         for each in locks
     ]
-    return Group(Text("Locks held", "head"), build_columns(rows, right=(2,)))
+    return Group(Text("Locks held", "head"), build_columns(rows, head=("task", "agent", "for", "locks"), right=(2,)))
 
 
 def render_commands(commands: Sequence[RunningCommand], *, now: float) -> RenderableType:
     """Render running checks and hooks: they may hang like an agent."""
-    rows: list[tuple[RenderableType, ...]] = [
-        tuple(Text(word, "quiet") for word in ("command", "pid", "age", "silent"))
-    ]
-    rows += [
+    head = ("command", "pid", "age", "silent")
+    rows = [
         (
             clean_text(each.name),
             str(each.pid or ""),
@@ -120,4 +117,4 @@ def render_commands(commands: Sequence[RunningCommand], *, now: float) -> Render
         )
         for each in commands
     ]
-    return Group(Text("\nRunning checks and hooks", "head"), build_columns(rows, right=(1, 2, 3)))
+    return Group(Text("\nRunning checks and hooks", "head"), build_columns(rows, head=head, right=(1, 2, 3)))

@@ -31,7 +31,7 @@ def render_team(rows: Sequence[TeamRow], *, now: float) -> RenderableType:
         )
         for row in rows
     ]
-    return build_columns([[Text(word, "quiet") for word in HEAD], *cells], right=(2, 3, 4), whole=range(5))
+    return build_columns(cells, head=HEAD, right=(2, 3, 4), whole=range(5))
 
 
 def _format_last_work(row: TeamRow, now: float) -> str:
