@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -24,8 +24,26 @@ ISSUE_PATHS = ("/issues/", "/work_items/")
 class IssueListing(NamedTuple):
     """How a forge's program is asked, and how its answer is read."""
 
+    forge: str
     build_arguments: Callable[[str, str], Sequence[str]]  # of the label, and the time of the newest issue that was read
-    read_issue: Callable[[Mapping[str, Any]], tuple[ForgeIssue, str]]  # with the time of its last change
+    number: str  # and what else the forges name differently
+    body: str
+    url: str
+    account: str
+    updated: str
+
+    def read_issue(self, found: Mapping[str, Any]) -> tuple[ForgeIssue, str]:
+        """With the time of its last change."""
+        issue = ForgeIssue(
+            forge=self.forge,
+            project=_find_project(found[self.url]),
+            number=int(found[self.number]),
+            title=str(found["title"]),
+            body=str(found.get(self.body) or ""),
+            url=str(found[self.url]),
+            author=str((found.get("author") or {}).get(self.account, "")),
+        )
+        return issue, str(found[self.updated])
 
 
 def _build_gh_arguments(label: str, since: str) -> Sequence[str]:
@@ -35,36 +53,10 @@ def _build_gh_arguments(label: str, since: str) -> Sequence[str]:
     return ("issue", "list", *filters, "--json", fields)
 
 
-def _read_gh_issue(found: Mapping[str, Any]) -> tuple[ForgeIssue, str]:
-    issue = ForgeIssue(
-        forge="github",
-        project=_find_project(found["url"]),
-        number=int(found["number"]),
-        title=str(found["title"]),
-        body=str(found.get("body") or ""),
-        url=str(found["url"]),
-        author=str((found.get("author") or {}).get("login", "")),
-    )
-    return issue, str(found["updatedAt"])
-
-
 def _build_glab_arguments(label: str, since: str) -> Sequence[str]:
     query = f"state=opened&labels={quote(label, safe='')}&order_by=updated_at&sort=asc&per_page={MAX_PAGE}"
     since = f"&updated_after={quote(since, safe='')}" if since else ""
     return ("api", f"projects/:id/issues?{query}{since}")
-
-
-def _read_glab_issue(found: Mapping[str, Any]) -> tuple[ForgeIssue, str]:
-    issue = ForgeIssue(
-        forge="gitlab",
-        project=_find_project(found["web_url"]),
-        number=int(found["iid"]),
-        title=str(found["title"]),
-        body=str(found.get("description") or ""),
-        url=str(found["web_url"]),
-        author=str((found.get("author") or {}).get("username", "")),
-    )
-    return issue, str(found["updated_at"])
 
 
 def _find_project(url: str) -> str:
@@ -75,8 +67,8 @@ def _find_project(url: str) -> str:
 
 
 LISTINGS: Mapping[str, IssueListing] = {
-    "gh": IssueListing(_build_gh_arguments, _read_gh_issue),
-    "glab": IssueListing(_build_glab_arguments, _read_glab_issue),
+    "gh": IssueListing("github", _build_gh_arguments, "number", "body", "url", "login", "updatedAt"),
+    "glab": IssueListing("gitlab", _build_glab_arguments, "iid", "description", "web_url", "username", "updated_at"),
 }
 
 
@@ -128,7 +120,7 @@ class IssueSource:
             found = json.loads(out or "[]")
             if not isinstance(found, list):
                 raise TypeError(found.get("message", "no list"))
-            return list(_read_issues(found, listing))
+            return [listing.read_issue(entry) for entry in found]
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ForgeFailed(f"{forge} gave an answer that is not a list of issues: {error!s:.200}") from error
 
@@ -138,11 +130,6 @@ class IssueSource:
         except WorldError as error:
             return SourceProbe(False, shorten_line(str(error), 500))
         return SourceProbe(True, f"{len(issues)} open issues with the label {self.settings.label}")
-
-
-def _read_issues(found: Sequence[Any], listing: IssueListing) -> Iterator[tuple[ForgeIssue, str]]:
-    for entry in found:
-        yield listing.read_issue(entry)
 
 
 def build_issue_sources(settings: SourceSettings, context: SourceContext) -> tuple[IssueSource, ...]:
