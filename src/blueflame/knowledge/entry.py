@@ -10,6 +10,7 @@ from hashlib import sha256
 from urllib.parse import quote, unquote
 
 from blueflame.model.memory import BY_HAND, DOMAIN_FOLDER, FILE_KINDS, Lesson, Origin, Source, get_knowledge_file
+from blueflame.text.format import format_time
 
 FACTS = re.compile(r"\s*<!-- id: (.*?) -->\s*")
 SPECIAL = re.compile("[%;,<>\x00-\x1f\x7f-\xa0\u2028\u2029]|^ | $|  +")
@@ -66,10 +67,7 @@ def _list_facts(lesson: Lesson, contradicts: Sequence[str]) -> Iterator[tuple[st
 
 
 def format_day(at: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" if at > 0 else ""
-    except (ValueError, OverflowError, OSError):
-        return ""
+    return format_time(at, "%Y-%m-%d", zone=UTC) if at > 0 else ""
 
 
 def _encode_value(value: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from blueflame.memory.records import MAX_NOTE_CHARS
 from blueflame.model.errors import MemoryFailed, UsageError, WorldError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source
 from blueflame.system.files import read_text, write_atomically
+from blueflame.text.format import format_time
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
@@ -53,7 +54,7 @@ def _dump_memory(record: Lesson) -> dict[str, Any]:
 
 
 def _dump_issue(record: MemoryRecord) -> dict[str, Any]:
-    at = _format_time(record.origin.at)
+    at = format_time(record.origin.at, "%Y-%m-%dT%H:%M:%SZ", "1970-01-01T00:00:00Z", zone=UTC)
     return {
         "_type": "issue",
         "id": f"bf-{sha256(record.key.encode()).hexdigest()[:10]}",
@@ -71,13 +72,6 @@ def _dump_issue(record: MemoryRecord) -> dict[str, Any]:
         "labels": [LABEL, *LABELS[type(record)].split(",")],
         "metadata": build_metadata(record),
     }
-
-
-def _format_time(at: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    except (ValueError, OverflowError, OSError):
-        return "1970-01-01T00:00:00Z"
 
 
 def _parse_line(text: str, where: str) -> Iterator[MemoryRecord]:

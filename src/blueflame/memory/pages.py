@@ -6,13 +6,13 @@ Lessons are in files that people edit: memory/knowledge_files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from blueflame.model.memory import MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.system.files import write_atomically
-from blueflame.text.format import format_count, format_dollars
+from blueflame.text.format import format_count, format_dollars, format_time
 
 MAX_PAGE_ENTRIES = 300
 ABOUT = (
@@ -35,7 +35,8 @@ def _format_page(
     yield from (f"# {title}", "", ABOUT, "")
     for record in records[:MAX_PAGE_ENTRIES]:
         yield f"- {_escape_markdown(' '.join(format_record(record)))}"
-        facts = f"{_format_day(record.origin.at)}{_format_cost(record)}{_format_use(record)}"
+        day = format_time(record.origin.at, "%Y-%m-%d", "some day", zone=UTC)
+        facts = f"{day}{_format_cost(record)}{_format_use(record)}"
         yield f"  `{_escape_markdown(record.key)}`, {facts}"
     if len(records) > MAX_PAGE_ENTRIES:
         yield f"\n… and {len(records) - MAX_PAGE_ENTRIES} older ones: `blueflame memory list` has all."
@@ -79,13 +80,6 @@ def _format_cost(record: MemoryRecord) -> str:
 def _format_use(record: MemoryRecord) -> str:
     origin = record.origin
     return f", given to {format_count(origin.used, 'agent')}, {origin.helped} passed at once" if origin.used else ""
-
-
-def _format_day(at: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return "some day"
 
 
 def _escape_markdown(text: str) -> str:

@@ -26,7 +26,7 @@ from blueflame.report.evidence import Evidence
 from blueflame.report.side_by_side import FileDiff, SideBySide
 from blueflame.report.timeline import Mark
 from blueflame.session.accounts import CostTotal
-from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration
+from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration, format_time
 from blueflame.text.hand_offs import format_hand_off
 from blueflame.text.marks import MARKS
 from blueflame.text.outcomes import describe_session_outcome
@@ -213,10 +213,7 @@ def _show_whitespace(text: str) -> str:
 
 
 def _format_moment(at: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return "at an unknown time"
+    return format_time(at, "%Y-%m-%d %H:%M:%S", "at an unknown time")
 
 
 def _format_offset(seconds: float) -> str:

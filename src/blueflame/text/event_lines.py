@@ -26,6 +26,7 @@ from blueflame.text.format import (
     format_dollars,
     format_duration,
     format_moment,
+    format_time,
     format_until,
 )
 from blueflame.text.hand_offs import describe_words
@@ -174,10 +175,7 @@ def _format_utc_wait(until: float) -> str:
 
 
 def _format_utc_until(at: float | None) -> str:
-    try:
-        return f", until {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}" if at is not None else ""
-    except (ValueError, OverflowError, OSError):  # not a valid date
-        return f", until {at}"
+    return f", until {format_time(at, '%Y-%m-%dT%H:%M:%SZ', str(at), zone=UTC)}" if at is not None else ""
 
 
 def _describe_slot(event: happened.SlotAwaited) -> str:

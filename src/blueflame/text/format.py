@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 
 
 def format_count(n: int, noun: str) -> str:
@@ -56,12 +56,17 @@ def format_attempt(attempt: str) -> str:
     return f"{role} #{n}" if subject in (role, "plan") else f"{role} of {subject} #{n}"
 
 
+def format_time(at: float, pattern: str, otherwise: str = "", *, zone: tzinfo | None = None) -> str:
+    """In local time or that of `zone`; `otherwise` if there is no such time."""
+    try:
+        return f"{datetime.fromtimestamp(at, UTC).astimezone(zone):{pattern}}"
+    except (ValueError, OverflowError, OSError):
+        return otherwise
+
+
 def format_moment(at: float) -> str:
     """`14:05:30` in local time; empty if there is no such time."""
-    try:
-        return f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return ""
+    return format_time(at, "%H:%M:%S")
 
 
 def format_until(at: float | None) -> str:
