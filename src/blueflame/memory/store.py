@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from blueflame.knowledge.edits import Edits
 from blueflame.knowledge.effect import Effect, Trial
@@ -68,21 +69,14 @@ class MemoryStore:
 
     def list_records(self) -> tuple[MemoryRecord, ...]:
         """Oldest first."""
-        with self._open_for_reading() as db:
-            rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
-        return tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
+        return self._decode(self._fetch_all("SELECT key, body FROM records ORDER BY at, key"))
 
     def list_keys(self) -> frozenset[str]:
-        with self._open_for_reading() as db:
-            rows = db.execute("SELECT key FROM records").fetchall() if db else []
-        return frozenset(key for (key,) in rows)
+        return frozenset(key for (key,) in self._fetch_all("SELECT key FROM records"))
 
     def list_lessons(self) -> tuple[Lesson, ...]:
         """Oldest first."""
-        with self._open_for_reading() as db:
-            query = "SELECT key, body FROM records WHERE kind = 'lesson' ORDER BY at, key"
-            rows = db.execute(query).fetchall() if db else []
-        records = (decode_record(body, f"{key} in {self.path}") for key, body in rows)
+        records = self._decode(self._fetch_all("SELECT key, body FROM records WHERE kind = 'lesson' ORDER BY at, key"))
         return tuple(record for record in records if isinstance(record, Lesson))
 
     def save_records(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> int:
@@ -98,9 +92,7 @@ class MemoryStore:
         return changed
 
     def list_marks(self) -> tuple[JournalMark, ...]:
-        with self._open_for_reading() as db:
-            rows = db.execute("SELECT session, seq FROM marks ORDER BY session").fetchall() if db else []
-        return tuple(JournalMark(*row) for row in rows)
+        return tuple(JournalMark(*row) for row in self._fetch_all("SELECT session, seq FROM marks ORDER BY session"))
 
     def forget(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Return the keys that existed."""
@@ -108,9 +100,7 @@ class MemoryStore:
             return _forget_records(db, keys)
 
     def list_forgotten(self) -> frozenset[str]:
-        with self._open_for_reading() as db:
-            rows = db.execute("SELECT key FROM forgotten").fetchall() if db else []
-        return frozenset(key for (key,) in rows)
+        return frozenset(key for (key,) in self._fetch_all("SELECT key FROM forgotten"))
 
     def allow_again(self, keys: Iterable[str]) -> None:
         """Undo `forget`: a person imports them."""
@@ -188,8 +178,7 @@ class MemoryStore:
                 rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall()
             known = has_table(db, "effects")
             ages, effects = _list_ages(db), trials.select_effects(db, [row[0] for row in rows]) if known else {}
-        records = tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
-        return FoundRecords(records=records, relevance=relevance, ages=ages, effects=effects)
+        return FoundRecords(records=self._decode(rows), relevance=relevance, ages=ages, effects=effects)
 
     def load_records(self, keys: Iterable[str]) -> FoundRecords:
         """Load records by their keys, in this order; those that are gone are left out."""
@@ -197,19 +186,22 @@ class MemoryStore:
             if db is None:
                 return FoundRecords()
             rows, ages = _select_records(db, keys), _list_ages(db)
-        return FoundRecords(
-            records=tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows), ages=ages
-        )
+        return FoundRecords(records=self._decode(rows), ages=ages)
 
     def list_mirrored(self) -> Mapping[str, tuple[str, str]]:
         """The digest of each record in the mirror and its id there, by its key."""
-        with self._open_for_reading() as db:
-            rows = db.execute("SELECT key, digest, issue FROM mirrored").fetchall() if db else []
-        return {key: (seen, issue) for key, seen, issue in rows}
+        return {key: (seen, issue) for key, seen, issue in self._fetch_all("SELECT key, digest, issue FROM mirrored")}
 
     def note_mirrored(self, record: MemoryRecord, issue: str) -> None:
         with self._open_for_writing() as db:
             db.execute("INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?)", (record.key, compute_digest(record), issue))
+
+    def _fetch_all(self, query: str) -> list[tuple[Any, ...]]:
+        with self._open_for_reading() as db:
+            return db.execute(query).fetchall() if db else []
+
+    def _decode(self, rows: Iterable[tuple[str, str]]) -> tuple[MemoryRecord, ...]:
+        return tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
 
     @contextmanager
     def _open_for_reading(self) -> Iterator[sqlite3.Connection | None]:
