@@ -207,27 +207,24 @@ class HouseJournal(Database):
 
     def read_after(self, n: int, limit: int = 1_000) -> tuple[HouseEntry, ...]:
         """The events after a number, in order: a face that keeps the number of the last one it showed misses none."""
-        sql = "SELECT n, stream, at, kind, body FROM events WHERE n > ? ORDER BY n LIMIT ?"
-        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, n, limit))
+        return self._read_entries("n > ? ORDER BY n LIMIT ?", n, limit)
 
     def read_stream(self, stream: str) -> tuple[HouseEntry, ...]:
-        sql = "SELECT n, stream, at, kind, body FROM events WHERE stream = ? ORDER BY n"
-        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, stream))
+        return self._read_entries("stream = ? ORDER BY n", stream)
 
     def read_stream_since(self, stream: str, kind: type[HouseEvent]) -> tuple[HouseEntry, ...]:
         """Its events from the newest one of that kind on."""
         sql = "SELECT n FROM events WHERE stream = ? AND kind = ? ORDER BY n DESC LIMIT 1"
         first = next((n for (n,) in self._fetch_all(sql, stream, kind.__name__)), 0)
-        sql = "SELECT n, stream, at, kind, body FROM events WHERE stream = ? AND n >= ? ORDER BY n"
-        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, stream, first))
+        return self._read_entries("stream = ? AND n >= ? ORDER BY n", stream, first)
 
     def read_open_streams(self) -> tuple[HouseEntry, ...]:
         """All events of the requests that have not ended."""
-        sql = (
-            "SELECT n, stream, at, kind, body FROM events "
-            "WHERE stream IN (SELECT stream FROM streams WHERE NOT ended) ORDER BY n"
-        )
-        return tuple(_decode_entry(*row) for row in self._fetch_all(sql))
+        return self._read_entries("stream IN (SELECT stream FROM streams WHERE NOT ended) ORDER BY n")
+
+    def _read_entries(self, which: str, *values: object) -> tuple[HouseEntry, ...]:
+        sql = f"SELECT n, stream, at, kind, body FROM events WHERE {which}"  # noqa: S608 (text of ours)
+        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, *values))
 
     def list_streams(self, limit: int) -> tuple[str, ...]:
         """The ids of requests, newest first."""
