@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from blueflame.model.memory import Lesson
-from blueflame.session.sizing.similar import extract_words
+from blueflame.session.sizing.similar import compare_words, extract_words
 
 REJECTED, FAILED, CURE = "a reviewer rejected it", "a check failed", ". What landed changed "
 """How a mistake is worded: `the task: a reviewer rejected it: why. What landed changed these files`."""
@@ -52,7 +52,7 @@ def says_nearly_the_same(one: Lesson, other: Lesson) -> bool:
         return True
     if not shares_subject(one, other) or is_opposite(one.text, other.text):
         return False
-    return _compare(extract_words(one.text), extract_words(other.text)) >= NEAR
+    return compare_words(extract_words(one.text), extract_words(other.text)) >= NEAR
 
 
 def _find_cause(lesson: Lesson) -> str:
@@ -65,7 +65,7 @@ def contradicts(one: Lesson, other: Lesson) -> bool:
     if not shares_subject(one, other) or not is_opposite(one.text, other.text):
         return False
     mine, theirs = _extract_content(one.text), _extract_content(other.text)
-    return len(mine & theirs) >= MIN_SHARED_WORDS and _compare(mine, theirs) >= RELATED
+    return len(mine & theirs) >= MIN_SHARED_WORDS and compare_words(mine, theirs) >= RELATED
 
 
 def shares_subject(one: Lesson, other: Lesson) -> bool:
@@ -95,7 +95,3 @@ def _list_words(text: str) -> list[str]:
 def _extract_content(text: str) -> frozenset[str]:
     """Without what negates, and without the s of a plural or a verb."""
     return frozenset(word.removesuffix("s") for word in extract_words(text) - NEGATIONS - OPPOSING - {"work"})
-
-
-def _compare(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one and other else 0.0

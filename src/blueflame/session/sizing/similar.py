@@ -60,7 +60,7 @@ def weigh_history(request: str, sizing: Sizing, history: Iterable[PastRequest]) 
 def _iter_votes(request: str, history: Iterable[PastRequest]) -> Iterator[Vote]:
     """The most similar first, then the newest."""
     wanted = extract_words(request)
-    near = [(_compare_words(wanted, extract_words(past.request)), past) for past in history]
+    near = [(compare_words(wanted, extract_words(past.request)), past) for past in history]
     ranked = sorted(near, key=lambda each: (-each[0], -each[1].at, each[1].session))
     for likeness, past in ranked[:MAX_SIMILAR]:
         learned = _learn_tier(past) if likeness >= SIMILAR else None
@@ -69,7 +69,8 @@ def _iter_votes(request: str, history: Iterable[PastRequest]) -> Iterator[Vote]:
             yield Vote(tier, weight * likeness, f"a similar request {what} ({past.session})")
 
 
-def _compare_words(one: frozenset[str], other: frozenset[str]) -> float:
+def compare_words(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share that both have."""
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
