@@ -80,13 +80,11 @@ MOCKS = compile_later(
 )
 
 
-def find_run_enders(language: TestLanguage, lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
-    pattern = ENDS_RUN[id(language)]
-    return tuple(line for line in lines if not line.text.startswith(language.comment) and pattern.search(line.text))
-
-
-def find_defusing(language: TestLanguage, lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
-    pattern = DEFUSES[id(language)]
+def find_lines(
+    patterns: Mapping[int, re.Pattern[str]], language: TestLanguage, lines: Sequence[SourceLine]
+) -> tuple[SourceLine, ...]:
+    """Those that match the pattern of the language (`ENDS_RUN`, `DEFUSES`), without comments."""
+    pattern = patterns[id(language)]
     return tuple(line for line in lines if not line.text.startswith(language.comment) and pattern.search(line.text))
 
 

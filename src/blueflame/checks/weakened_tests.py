@@ -24,7 +24,7 @@ from blueflame.checks.code_tests import (
     is_vague,
     split_lines,
 )
-from blueflame.checks.defused_tests import find_defusing, find_mocked_subjects, find_run_enders, find_unreached
+from blueflame.checks.defused_tests import DEFUSES, ENDS_RUN, find_lines, find_mocked_subjects, find_unreached
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Weakening
 
@@ -285,7 +285,7 @@ def _find_weaker_helpers(file: _ParsedFile) -> Iterator[Weakening]:
 
 
 def _find_defused(language: TestLanguage, old: TestCase, new: TestCase, path: str) -> Iterator[Weakening]:
-    marks = _subtract_lines(find_defusing(language, new.body), find_defusing(language, old.body))
+    marks = _subtract_lines(*(find_lines(DEFUSES, language, test.body) for test in (new, old)))
     if marks:
         yield _describe_defused(path, f"{new.name} can pass without checking", marks)
     if (line := find_unreached(language, new)) is not None and find_unreached(language, old) is None:
@@ -305,10 +305,12 @@ def _find_run_enders(file: _ParsedFile) -> Iterator[Weakening]:
     assert file.after is not None
     if not is_test_path(file.path):
         return
-    was, now = (find_run_enders(file.language, side.all_lines) if side else () for side in (file.before, file.after))
+    was, now = (
+        find_lines(ENDS_RUN, file.language, side.all_lines) if side else () for side in (file.before, file.after)
+    )
     if fresh := _subtract_lines(now, was):
         yield _describe_defused(file.path, "new code that can end the run or change its result", fresh)
-    outside = [find_defusing(file.language, side.outside) if side else () for side in (file.before, file.after)]
+    outside = [find_lines(DEFUSES, file.language, side.outside) if side else () for side in (file.before, file.after)]
     if file.before is not None and (fresh := _subtract_lines(outside[1], outside[0])):
         yield _describe_defused(file.path, "new code outside of tests that can hide a failure", fresh)
 
