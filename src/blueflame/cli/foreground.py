@@ -16,7 +16,7 @@ from rich.text import Text
 
 from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.console import make_console, print_view
-from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalAnswerer, WaitingAnswerer
+from blueflame.cli.gates.answerers import DecisionsAnswerer, TerminalAnswerer, WaitingAnswerer
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import outlive_output, print_json, print_text
@@ -31,6 +31,7 @@ from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.engine.start_warden import prepare_wardens
 from blueflame.orchestrator.lifecycle import execute_session
+from blueflame.orchestrator.loop import GateAnswerer
 from blueflame.orchestrator.monitors.person_locks import show_locks
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.session_settings import find_settings
@@ -190,7 +191,7 @@ async def _run_with_ticks(
     session: Session,
     view: LiveView,
     *,
-    answerer: Answerer,
+    answerer: GateAnswerer,
     warn: Callable[[str], None],
     until: Callable[[Session], bool],
 ) -> None:
@@ -221,7 +222,7 @@ def _build_warner(console: Console) -> Callable[[str], None]:
     return warn
 
 
-def _choose_answerer(context: SessionContext, view: LiveView, options: RunOptions) -> Answerer:
+def _choose_answerer(context: SessionContext, view: LiveView, options: RunOptions) -> GateAnswerer:
     """Choose what answers gates: a decisions file, else the person at this terminal, else another terminal."""
     if options.decisions is not None:
         return DecisionsAnswerer(options.decisions)

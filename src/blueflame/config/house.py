@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from blueflame.config.load import build_config_error
-from blueflame.config.locate import read_config_text
+from blueflame.config.locate import read_config_text, resolve_repo_folder
 from blueflame.config.problems import format_value, validate_model
 from blueflame.documents.yaml import YamlProblem, read_document
 from blueflame.lazy_dataclass import dataclass
@@ -26,7 +26,7 @@ class LoadedHouse:
 
     def find_folder(self, repository: RepositorySettings) -> Path:
         """Paths are relative to the file."""
-        return _find_folder(self.path, repository)
+        return resolve_repo_folder(self.path, repository.path)
 
     def find_config(self, repository: RepositorySettings) -> Path:
         return self.find_folder(repository) / repository.config
@@ -38,10 +38,6 @@ def load_house(path: Path) -> LoadedHouse:
     if problems := list(_find_folder_problems(path, settings)):
         raise build_config_error(read_document(read_config_text(path), any_key=True), path, problems)
     return LoadedHouse(settings=settings, path=path)
-
-
-def _find_folder(path: Path, repository: RepositorySettings) -> Path:
-    return (path.parent / Path(repository.path).expanduser()).resolve()
 
 
 def _identify_folder(folder: Path) -> object:
@@ -59,7 +55,7 @@ def _find_folder_problems(path: Path, settings: HouseSettings) -> Iterator[YamlP
     for name, each in settings.repositories.items():
         at, got = ("repositories", name, "path"), format_value(each.path)
         try:
-            folder = _find_folder(path, each)
+            folder = resolve_repo_folder(path, each.path)
         except RuntimeError:  # ~user, who is not known here
             yield YamlProblem(at, f"begins with the home of an unknown user (got {got}); write ~/, or the whole path")
             continue

@@ -231,7 +231,7 @@ def _wait_for_exit(child: ChildProcess, pressure: ResourceMonitor) -> int:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid:
             child.pid = -1
-            return _read_exit_code(status)
+            return SIGNAL_EXIT_BASE + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         why = pressure.find_violation()
         if why is not None:
             raise WorldError(f"the command was ended: {why[1]} in blueflame.yaml")
@@ -281,7 +281,3 @@ def _kill_remaining(child: ChildProcess) -> None:
         signal_process(member, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(member.pid, 0)
-
-
-def _read_exit_code(status: int) -> int:
-    return SIGNAL_EXIT_BASE + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

@@ -251,7 +251,8 @@ def list_differences(
     version may have more of them.
     """
     before, after = (
-        {key: text for key, text in _flatten_settings(each).items() if _concerns(key, used)} for each in (old, new)
+        {key: text for key, text in _list_leaves("", each.model_dump(mode="json")) if _concerns(key, used)}
+        for each in (old, new)
     )
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return tuple(f"{key}: {before.get(key, '(not set)')} -> {after.get(key, '(not set)')}" for key in keys)
@@ -303,10 +304,6 @@ def _find_max_retries(settings: Settings, workflow: WorkflowSettings) -> int:
 def _find_default_timeout(settings: Settings, role: str) -> float:
     longest = settings.limits.agent_timeout
     return min(longest, MAX_DEFAULT_REVIEW_SECONDS) if find_role_duty(settings, role) is Duty.JUDGE else longest
-
-
-def _flatten_settings(settings: Settings) -> dict[str, str]:
-    return dict(_list_leaves("", settings.model_dump(mode="json")))
 
 
 def _list_leaves(path: str, value: object) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -23,10 +22,6 @@ from blueflame.text.sanitize import clean_text
 
 FindDiff = Callable[[Session, Gate], Callable[[], str] | None]
 """How to read the diff of a gate; None if it has no diff."""
-
-
-class Answerer(Protocol):
-    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
 
 
 STATE_AFTER = {

@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from blueflame.cli.gates.answerers import Answerer
 from blueflame.cli.live.view import LiveView
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.gate import Answer, Gate
+from blueflame.orchestrator.loop import GateAnswerer
 from blueflame.session.state import Session
 from blueflame.system.terminal_attach import DetachReason, attach_terminal, wait_for_terminal
 from blueflame.text.sanitize import clean_text
@@ -68,7 +68,7 @@ class AgentChat:
 class AnswererAfterChat:
     """Asks when the terminal is free."""
 
-    def __init__(self, answerer: Answerer, conversation: AgentChat, console: Console) -> None:
+    def __init__(self, answerer: GateAnswerer, conversation: AgentChat, console: Console) -> None:
         self._answerer, self._conversation, self._console = answerer, conversation, console
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from functools import reduce
 from itertools import islice
-from operator import add
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
@@ -84,7 +82,7 @@ class SessionFrame:
         doing = session.outcome or session.wave or session.phase.value
         age = (session.last_at if session.ended else self.now) - session.opened_at
         title = Heading("Blue Flame", stage, doing.replace("_", " "), format_clock(age), name)
-        return [title, _draw_bars(session, sum_live_spend(self.activities), width)]
+        return [title, _draw_bars(session, sum((each.spend for each in self.activities.values()), NO_SPEND), width)]
 
     def _draw_commands(self) -> list[RenderableType]:
         """One line per check or build: they run without an agent."""
@@ -137,10 +135,6 @@ class SessionFrame:
 
 def _build_parked_status(parked: RuntimeParked) -> AgentStatus:
     return AgentStatus(state=AgentState.PARKED, kind=parked.kind, reason=parked.reason, until=parked.until)
-
-
-def sum_live_spend(activities: Mapping[str, Activity]) -> Spend:
-    return reduce(add, (activity.spend for activity in activities.values()), NO_SPEND)
 
 
 @dataclass(frozen=True, slots=True)

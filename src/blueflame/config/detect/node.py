@@ -55,7 +55,8 @@ def detect_node(files: ProjectFiles) -> ProjectCommands | None:
     manager, before = _choose_manager(files, package)
     test = _choose_test_script(scripts)
     tests = (_build_run_line(manager.program, test, scripts[test]),) if test else ()
-    if not tests and _has_workspaces(files, package) and (shared := _find_shared_script(files)):
+    has_workspaces = package.get("workspaces") or files.has("pnpm-workspace.yaml")
+    if not tests and has_workspaces and (shared := _find_shared_script(files)):
         tests = (f"{manager.program} {manager.run_all.format(shared)}",)
     install = (*before, f"{manager.program} {manager.install}")
     built = (*install, f"{manager.program} run build") if "build" in scripts else ()
@@ -162,10 +163,6 @@ def _word_program(manager: NodeManager, program: str) -> str:
     if program in RUNNERS:
         return manager.program
     return program if program == "node" else f"{manager.program} {manager.run_program} {program}"
-
-
-def _has_workspaces(files: ProjectFiles, package: Mapping[str, object]) -> bool:
-    return bool(package.get("workspaces")) or files.has("pnpm-workspace.yaml")
 
 
 def _find_shared_script(files: ProjectFiles) -> str | None:
