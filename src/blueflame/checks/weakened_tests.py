@@ -33,18 +33,6 @@ MIN_SIMILARITY = 0.5  # of the lines that do something
 MAX_COMPARED_PAIRS = 20_000  # pairs of tests
 TEST_CLASS = re.compile(r"class (?:Test\w*|\w+\(.*TestCase\))")  # Python
 
-WEAKENING_KINDS: Mapping[str, str] = {
-    "file": "a file of tests was deleted",
-    "deleted": "a test was deleted",
-    "emptied": "a test does nothing any more",
-    "assertions": "assertions were deleted",
-    "looser": "an exact assertion became a looser one",
-    "tolerance": "a tolerance became wider",
-    "skipped": "tests are kept from running",
-    "defused": "tests pass without checking",
-    "settings": "settings let fewer tests run or fail",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVersions:

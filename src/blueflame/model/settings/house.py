@@ -16,9 +16,6 @@ from blueflame.model.settings.fields import InvalidValue, InvalidValues, Label, 
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.sources import SourceSettings
 
-HOUSE_VERSION = 1
-SlotCount = Annotated[int, Field(ge=0, le=1_000)]
-
 
 def _read_null_as_mapping(given: object) -> object:
     return {} if given is None else given
