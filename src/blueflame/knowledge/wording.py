@@ -53,10 +53,6 @@ def _describe_failure(record: TaskFailure, where: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _describe_lesson(record: Lesson, where: str) -> str:
-    return f"{LESSON_KINDS.get(record.about, 'A NOTE')}: {record.text} {where}"
-
-
 def _describe_session(record: SessionSummary, where: str) -> str:
     ended = f"{record.outcome or 'not finished'}{f' ({record.reason})' if record.reason else ''}"
     return (
@@ -76,7 +72,7 @@ def _describe_result(record: TaskResult, where: str) -> str:
 
 SENTENCES: Mapping[type, Callable[[Any, str], str]] = {
     TaskFailure: _describe_failure,
-    Lesson: _describe_lesson,
+    Lesson: lambda record, where: f"{LESSON_KINDS.get(record.about, 'A NOTE')}: {record.text} {where}",
     SessionSummary: _describe_session,
     TaskResult: _describe_result,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -187,19 +187,11 @@ def _needs_trust(settings: Settings, section: Section, kind: str, value: Any, *,
     return check is None or check(value)
 
 
-def _leaves_repository(path: str) -> bool:
-    return path.startswith(("/", "~")) or ".." in path.split("/")
-
-
-def _has_more_tools(tools: tuple[str, ...]) -> bool:
-    return not set(tools) <= set(PermissionSettings().allowed_tools)
-
-
-CHECKS = {
-    "project.worktree_dir": _leaves_repository,
+CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "project.worktree_dir": lambda path: path.startswith(("/", "~")) or ".." in path.split("/"),
     "sandbox.level": lambda level: level == "off",
     "landing.mode": lambda mode: mode == "pull-request",
-    "permissions.allowed_tools": _has_more_tools,
+    "permissions.allowed_tools": lambda tools: not set(tools) <= set(PermissionSettings().allowed_tools),
 }
 """Values other than the default that need no trust either."""
 

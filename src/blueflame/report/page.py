@@ -23,8 +23,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.task import TaskState
 from blueflame.report.build import AttemptRow, GateDecision, Report, TaskRow
 from blueflame.report.evidence import Evidence
-from blueflame.report.side_by_side import FileDiff, SideBySide
-from blueflame.report.timeline import Mark
+from blueflame.report.side_by_side import FileDiff
 from blueflame.session.accounts import CostTotal
 from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration, format_time
 from blueflame.text.hand_offs import format_hand_off
@@ -208,10 +207,6 @@ def _keep_end(text: str, most: int) -> str:
     return text if len(text) <= most else f"[{len(text) - most:,} characters before] …{text[-most:]}"
 
 
-def _show_whitespace(text: str) -> str:
-    return text.replace("\r", "␍").replace("\t", "    ")
-
-
 def _format_moment(at: float) -> str:
     return format_time(at, "%Y-%m-%d %H:%M:%S", "at an unknown time")
 
@@ -276,17 +271,9 @@ def _describe_gate(each: GateDecision) -> str:
     return f"{shorten_line(each.gate.title, 200)}\n{shorten_line(answer, 100)}, after {after}"
 
 
-def _describe_landing(mark: Mark) -> str:
-    return f"{mark.name} landed\n{_format_moment(mark.at)}"
-
-
 def _describe_task(task: TaskRow) -> str:
     words = f"{task.id}: {shorten_line(task.title, 200)}\n{task.state.value}, {format_count(task.attempts, 'attempt')}"
     return words + (f"\n{shorten_line(task.reason, 200)}" if task.reason else "")
-
-
-def _index_by_path(diff: SideBySide | None) -> Mapping[str, FileDiff]:
-    return {file.path: file for file in diff.files} if diff is not None else {}
 
 
 def _choose_side(file: FileDiff) -> str:
@@ -302,7 +289,7 @@ def _compute_share(total: CostTotal, rows: Sequence[CostTotal]) -> float:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "short": _shorten,
-    "text": _show_whitespace,
+    "text": lambda text: text.replace("\r", "␍").replace("\t", "    "),
     "ending_of": _keep_end,
     "moment": _format_moment,
     "offset": _format_offset,
@@ -321,9 +308,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "attempt_name": _name_attempt,
     "attempt_tip": _describe_attempt,
     "asked_tip": _describe_gate,
-    "landing_tip": _describe_landing,
+    "landing_tip": lambda mark: f"{mark.name} landed\n{_format_moment(mark.at)}",
     "task_tip": _describe_task,
-    "by_path": _index_by_path,
+    "by_path": lambda diff: {file.path: file for file in diff.files} if diff is not None else {},
     "one_sided": _choose_side,
     "share_of": _compute_share,
     "hand_off": format_hand_off,

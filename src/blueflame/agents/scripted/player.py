@@ -117,10 +117,6 @@ def do_write(play: PlayState, step: Mapping[str, Any]) -> None:
         os.chmod(path, 0o755)  # noqa: PTH101, S103 (what the script asks for)
 
 
-def do_append(play: PlayState, step: Mapping[str, Any]) -> None:
-    _append_to_file(play, step["path"], step["text"])
-
-
 def do_delete(play: PlayState, step: Mapping[str, Any]) -> None:
     for path in step["paths"]:
         folder = os.path.isdir(path) and not os.path.islink(path)
@@ -201,10 +197,6 @@ def do_sleep(_: PlayState, step: Mapping[str, Any]) -> None:
     time.sleep(min(step["seconds"], FOREVER) if step["seconds"] >= 0 else FOREVER)
 
 
-def do_usage(_: PlayState, step: Mapping[str, Any]) -> None:
-    emit_line("usage", **{name: value for name, value in step.items() if name != "do"})
-
-
 def do_answer(play: PlayState, step: Mapping[str, Any]) -> None:
     """Answer with a plan or a verdict as structured output, or with text, which a good agent would not."""
     if isinstance(step["output"], dict):
@@ -239,14 +231,14 @@ def do_exit(play: PlayState, step: Mapping[str, Any]) -> None:
 
 STEP_FUNCTIONS: dict[str, Callable[[PlayState, Mapping[str, Any]], None]] = {
     "write": do_write,
-    "append": do_append,
+    "append": lambda play, step: _append_to_file(play, step["path"], step["text"]),
     "delete": do_delete,
     "mkdir": do_mkdir,
     "note": do_note,
     "run": do_run,
     "commit": do_commit,
     "sleep": do_sleep,
-    "usage": do_usage,
+    "usage": lambda _, step: emit_line("usage", **{name: value for name, value in step.items() if name != "do"}),
     "flood": do_flood,
     "say": do_say,
     "ask": do_ask,

@@ -173,14 +173,6 @@ def _format_name(record: AttemptRecord, activity: Activity, _view: AgentTable, _
     return Text.assemble((f"{mark} ", style), f"{clean_line(record.attempt.subject)} #{record.attempt.n}")
 
 
-def _format_age(record: AttemptRecord, _activity: Activity, view: AgentTable, _room: int) -> Text:
-    return Text(format_clock(view.now - (record.started_at or record.intended_at)))
-
-
-def _format_refused(_record: AttemptRecord, activity: Activity, _view: AgentTable, _room: int) -> Text:
-    return Text(f"{activity.refused} refused" if activity.refused else "", "warn")
-
-
 def _draw_budget(_record: AttemptRecord, activity: Activity, view: AgentTable, room: int) -> Text:
     return draw_budget_bar(activity, 10 if room >= 100 else 5, warn_at=view.warn_at)
 
@@ -195,10 +187,12 @@ BEFORE: tuple[Column, ...] = (
     Column(0, _format_name, "left"),
     Column(76, lambda record, _a, _v, _r: Text(record.attempt.agent_id, "id"), "left"),
     Column(130, lambda record, _a, _v, _r: Text(record.attempt.seat, "quiet"), "left"),
-    Column(44, _format_age),
+    Column(44, lambda record, _a, view, _r: Text(format_clock(view.now - (record.started_at or record.intended_at)))),
 )
 AFTER: tuple[Column, ...] = (
-    Column(110, _format_refused),
+    Column(
+        110, lambda _record, activity, _v, _r: Text(f"{activity.refused} refused" if activity.refused else "", "warn")
+    ),
     Column(100, lambda _record, activity, _v, _r: Text(f"{format_tokens(activity.spend.tokens)} tok", "quiet")),
     Column(48, lambda _record, activity, _v, _r: Text(format_dollars(activity.spend.micro_usd, places=2))),
     Column(56, _draw_budget, "left"),

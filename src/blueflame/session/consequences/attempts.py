@@ -251,12 +251,10 @@ def _handle_overlap_seen(session: Session, event: OverlapSeen, _now: float) -> I
         yield open_overlap_gate(session, event)
 
 
-def _handle_attempt_intended(session: Session, event: AttemptIntended, _now: float) -> Iterator[Event]:
-    return withdraw_assignment(session, event.attempt.role, f"{event.attempt.agent_id} got a slot")
-
-
 ATTEMPT_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
-    AttemptIntended: _handle_attempt_intended,
+    AttemptIntended: lambda session, event, _now: withdraw_assignment(
+        session, event.attempt.role, f"{event.attempt.agent_id} got a slot"
+    ),
     AttemptStarted: _handle_attempt_started,
     AttemptStalled: _handle_attempt_stalled,
     AttemptCancelled: _handle_attempt_cancelled,

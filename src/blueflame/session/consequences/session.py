@@ -69,10 +69,6 @@ def _handle_base_lost(session: Session, event: BaseLost, _now: float) -> Iterato
         yield open_base_gate(session, event)
 
 
-def _handle_gate_answered(session: Session, event: GateAnswered, now: float) -> Iterator[Event]:
-    yield from handle_answer(session, session.open_gates[event.gate], event.answer, now)
-
-
 SESSION_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     OrchestratorStarted: _handle_orchestrator_started,
     CycleEnded: _handle_cycle_ended,
@@ -80,5 +76,5 @@ SESSION_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]
     EditRefused: _handle_edit_refused,
     ConfigDrifted: _handle_config_drifted,
     BaseLost: _handle_base_lost,
-    GateAnswered: _handle_gate_answered,
+    GateAnswered: handle_answer,
 }

@@ -14,6 +14,7 @@ from blueflame.model.event import (
     ConfigKept,
     EditDismissed,
     Event,
+    GateAnswered,
     MessageSent,
     PlanApproved,
     PlanProposed,
@@ -56,8 +57,9 @@ from blueflame.session.retries import (
 from blueflame.session.state import Session, find_making_stage
 
 
-def handle_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
-    return HANDLERS[gate.kind, answer.choice](session, gate, answer, now)
+def handle_answer(session: Session, event: GateAnswered, now: float) -> Iterator[Event]:
+    gate = session.open_gates[event.gate]
+    return HANDLERS[gate.kind, event.answer.choice](session, gate, event.answer, now)
 
 
 def _approve_plan(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
