@@ -163,10 +163,10 @@ class TelegramClient:
                 disable_content_type_detection=True,
             )
 
-    async def confirm_tap(self, query: str, text: str = "", *, alert: bool = False) -> None:
+    async def confirm_tap(self, query: str, text: str = "") -> None:
         """End the spinning of a button; one that is too old for it was still taken."""
         with suppress(MessageRefused), self._translate_errors():
-            await self._bot.answer_callback_query(query, text or None, show_alert=alert)
+            await self._bot.answer_callback_query(query, text or None)
 
     @contextmanager
     def _translate_errors(self, *, expected: str = "") -> Iterator[None]:

@@ -14,10 +14,10 @@ TIMEOUT = 20.0
 COMMIT = "\x01"
 
 
-def list_past_commits(root: Path, most: int = MAX_COMMITS) -> tuple[PastCommit, ...]:
+def list_past_commits(root: Path) -> tuple[PastCommit, ...]:
     """Newest first, without merges; none where there is no commit yet, or where git takes too long. A commit whose date
     git cannot read counts as old."""
-    args = ("log", "-z", "--no-merges", f"-{most}", "--name-only", f"--format={COMMIT}%H %ct", "HEAD", "--")
+    args = ("log", "-z", "--no-merges", f"-{MAX_COMMITS}", "--name-only", f"--format={COMMIT}%H %ct", "HEAD", "--")
     try:
         done = try_git(root, *args, timeout=TIMEOUT)
     except ProcessFailed:

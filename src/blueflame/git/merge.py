@@ -93,14 +93,12 @@ def create_commit(
     return run_git(repo.root, "commit-tree", tree, *flags, "-F", "-", stdin=message, env=env).strip()
 
 
-def combine_commits(
-    repo: Repository, base: str, shas: Sequence[str], message: str, resolved: ResolvedTrees = NOTHING_RESOLVED
-) -> CombinedCommit | MergeConflict:
+def combine_commits(repo: Repository, base: str, shas: Sequence[str], message: str) -> CombinedCommit | MergeConflict:
     """Return one commit that contains base and all of shas: the foundation of a task that depends on several.
 
     Commits that others contain are left out, so a chain of dependencies needs no merge.
     """
-    outcome = merge_heads(repo, drop_contained(repo, list(dict.fromkeys((base, *shas)))), message, resolved)
+    outcome = merge_heads(repo, drop_contained(repo, list(dict.fromkeys((base, *shas)))), message)
     if isinstance(outcome, MergeConflict):
         return outcome
     return CombinedCommit(outcome.sha or create_commit(repo, outcome.tree, outcome.parents, message))

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def find_closest(word: str, words: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+def find_closest(word: str, words: Iterable[str]) -> str | None:
     """The nearest of the words, or None. Letter case and the difference of - and _ do not count."""
     by_normal_form = {_normalize(known): known for known in sorted(words, reverse=True)}
-    found = get_close_matches(_normalize(word), sorted(by_normal_form), n=1, cutoff=cutoff)
+    found = get_close_matches(_normalize(word), sorted(by_normal_form), n=1)
     return by_normal_form[found[0]] if found else None
 
 
