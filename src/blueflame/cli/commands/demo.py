@@ -31,16 +31,12 @@ from blueflame.orchestrator.project import open_project
 def demo(ask: bool, workflow: str, folder: Path | None, as_json: bool, quiet: bool) -> int:
     """Run six tasks with scripted agents: one attempt fails, one changeset lands only in the second cycle."""
     if folder is not None:
-        _refuse_nonempty_folder(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} is not an empty folder: pass another one with --in")
         folder.mkdir(parents=True, exist_ok=True)
         return _run_demo(folder, ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=True)
     with tempfile.TemporaryDirectory(prefix="blueflame-demo-") as made:
         return _run_demo(Path(made), ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=False)
-
-
-def _refuse_nonempty_folder(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not an empty folder: pass another one with --in")
 
 
 def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:

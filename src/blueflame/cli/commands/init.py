@@ -56,7 +56,10 @@ def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_jso
         write_atomically(path.resolve(), text)
         _trust_written(Project(path))
         if not isinstance(choice, str):
-            _record_choice(Project(path.resolve()), choice)
+            from blueflame.orchestrator.try_commands import save_baseline
+
+            written = Project(path.resolve())
+            save_baseline(written, written.settings, choice.checks)
     if as_json:
         print_json(_build_json(path, found, choice, text, written=not (kept or dry_run)))
     elif dry_run:
@@ -83,12 +86,6 @@ def _try_commands(project: Project, found: Survey, *, quiet: bool) -> CommandCho
         return try_projects(project, found.projects, CheckProgress(quiet=quiet).report)
     except Refused as error:
         return f"not tried: {error}"
-
-
-def _record_choice(project: Project, choice: CommandChoice) -> None:
-    from blueflame.orchestrator.try_commands import save_baseline
-
-    save_baseline(project, project.settings, choice.checks)
 
 
 def _build_json(

@@ -94,8 +94,9 @@ def run(
         allow_dirty = not find_dirty_paths(project.repo, untracked=False)
     check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
     with lock_project(project) as journal:
-        if request_id and (begun := journal.find_session_of(request_id)) is not None:
-            return _continue_request(project, journal, load_session(journal, begun), options)
+        if request_id and (name := journal.find_session_of(request_id)) is not None:
+            begun = load_session(journal, name)  # by another process; one that has ended is not begun again
+            return begun.exit_code if begun.ended else run_session(project, journal, begun, options)
         left = journal.find_unfinished()
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
             if ignored := " and ".join(list_given("tier", "workflow", *OVERRIDE_PARAMETERS)):
@@ -131,13 +132,6 @@ def _detach(request: Request, options: RunOptions, *, tier: str | None, workflow
         workflow=workflow or "",
     )
     return print_fate(client, client.hand_in(arrival), as_json=options.as_json)
-
-
-def _continue_request(project: Project, journal: Journal, begun: Session, options: RunOptions) -> int:
-    """Continue the session of a request that another process began; one that has ended is not begun again."""
-    from blueflame.cli.foreground import run_session
-
-    return begun.exit_code if begun.ended else run_session(project, journal, begun, options)
 
 
 @click.command()

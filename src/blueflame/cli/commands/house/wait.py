@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from blueflame.model.exit_codes import ExitCode
 from blueflame.orchestrator.project import open_project
 
 if TYPE_CHECKING:
-    from blueflame.house.wait import Waited
+    pass
 
 POLL_SECONDS = 0.2
 WHAT_HELP = "A request of the house or a session [default: your open request here, else the newest session]."
@@ -39,10 +38,16 @@ def wait(
     *, what: str | None, until: str, timeout: float, config: Path | None, house: Path | None, as_json: bool
 ) -> int:
     """Wait for the end of a session, or for a gate. The exit code is that of the session."""
+    from blueflame.house.client import open_house
+    from blueflame.house.wait import find_own_request, watch_request, watch_session
+
     if what is not None:
         refuse_idle(*(("with a request", "config") if what.startswith("req-") else ("with a session", "house")))
-    what = what or _find_own_request(config, house)
-    look = _watch_request(what, house) if what and what.startswith("req-") else _watch_session(what, config)
+    what = what or find_own_request(open_project(config), house)
+    if what and what.startswith("req-"):
+        look = watch_request(open_house(house), what)
+    else:
+        look = watch_session(open_project(config), what)
     ends, noted, timed_out = time.monotonic() + timeout, "", False
     while True:
         found = look()
@@ -65,22 +70,3 @@ def wait(
         gates = f": {', '.join(found.gates)}" if found.gates and found.code is None else ""
         print_text(f"{found.session or what}: {'gate' if gates else found.state}{gates}")
     return ExitCode.OK if found.code is None else found.code
-
-
-def _watch_session(what: str | None, config: Path | None) -> Callable[[], Waited]:
-    from blueflame.house.wait import watch_session
-
-    return watch_session(open_project(config), what)
-
-
-def _find_own_request(config: Path | None, house: Path | None) -> str | None:
-    from blueflame.house.wait import find_own_request
-
-    return find_own_request(open_project(config), house)
-
-
-def _watch_request(request: str, house: Path | None) -> Callable[[], Waited]:
-    from blueflame.house.client import open_house
-    from blueflame.house.wait import watch_request
-
-    return watch_request(open_house(house), request)
