@@ -18,6 +18,7 @@ from blueflame.lazy_dataclass import dataclass
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.model.errors import WorldError
+from blueflame.system.fd import write_to_end
 from blueflame.system.files import explain_file_errors, write_atomically
 from blueflame.system.lines import read_bytes_at, read_size
 
@@ -107,7 +108,7 @@ def append_activity(path: Path, lines: Iterable[str]) -> None:
     with explain_file_errors("append to", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
-            _write_all(file.fileno(), _find_missing_newline(file.fileno()) + _encode(text))
+            write_to_end(file.fileno(), _find_missing_newline(file.fileno()) + _encode(text))
 
 
 def find_unwritten_lines(path: Path, lines: Sequence[str]) -> Sequence[str]:
@@ -128,8 +129,3 @@ def _encode(text: str) -> bytes:
 def _find_missing_newline(handle: int) -> bytes:
     size = os.fstat(handle).st_size
     return b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    while data:  # a nearly full disk may cut a write short
-        data = data[os.write(handle, data) :]

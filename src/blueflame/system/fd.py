@@ -38,7 +38,7 @@ def read_to_end(handle: int) -> bytes:
 
 
 def write_to_end(handle: int, data: bytes) -> None:
-    while data:
+    while data:  # a nearly full disk may cut a write short
         data = data[os.write(handle, data) :]
 
 
