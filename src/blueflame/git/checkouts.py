@@ -39,8 +39,8 @@ from blueflame.git.spares.store import (
 )
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
+from blueflame.system.disk import spread_folders
 from blueflame.system.files import build_file_error
-from blueflame.system.inodes import spread_folders
 from blueflame.system.process import run
 
 RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"

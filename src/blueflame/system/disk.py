@@ -1,14 +1,20 @@
-"""Measure what can still be written, for the warden and for the orchestrator."""
+"""Measure what can still be written, for the warden and for the orchestrator; have many files written fast."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
+from array import array
+from contextlib import suppress
+from pathlib import Path
 
 from blueflame.model.errors import WorldError
 
 MIN_FILE_MB = 16  # a journal, a pack of git, what agents build
 MIN_FREE_FILES = 16  # below that no agent can work and no git can write
+GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602  # FS_IOC_GETFLAGS, FS_IOC_SETFLAGS
+TOP_OF_HIERARCHY = 0x00020000  # FS_TOPDIR_FL, "chattr +T": "subdirectories are not related"
 
 
 def measure_free_disk(path: str) -> int | None:
@@ -47,3 +53,22 @@ def describe_file_limit() -> str:
         return ""
     fix = f"raise it to {MIN_FILE_MB} MB ('ulimit -f {MIN_FILE_MB << 10}') or more"
     return f"files are limited to {limit >> 10:,} kB each, which is too little: {fix}"
+
+
+def spread_folders(parent: Path) -> None:
+    """Have folders that are made in `parent` lie far from each other, where inodes are free, if its disk can do it.
+
+    ext4 puts folders made in one folder near each other, and before it gives a new inode it looks at each one near
+    there that was removed within the last minutes. Where checkouts come and go, writing 50,000 files took 20 to 30 s
+    instead of 2.4.
+    """
+    with suppress(OSError):  # another file system
+        opened = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flags = array("l", [0])
+            fcntl.ioctl(opened, GET_FLAGS, flags)
+            if not flags[0] & TOP_OF_HIERARCHY:
+                flags[0] |= TOP_OF_HIERARCHY
+                fcntl.ioctl(opened, SET_FLAGS, flags)
+        finally:
+            os.close(opened)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from blueflame.system.inodes import spread_folders
+from blueflame.system.disk import spread_folders
 from support.disks import ext4, mounted
 
 
