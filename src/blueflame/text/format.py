@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, tzinfo
 
 
@@ -18,6 +19,8 @@ def format_tokens(n: int) -> str:
 
 def format_duration(seconds: float) -> str:
     """1.4 s, 42 s, 3 min 05 s, 2 h 07 min, 3 days 4 h."""
+    if not math.isfinite(seconds):
+        return "an unknown time"
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)

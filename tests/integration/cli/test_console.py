@@ -67,6 +67,8 @@ def test_one_line_has_single_spaces() -> None:
         (125, "2 min 05 s"),
         (3599.6, "1 h 00 min"),
         (7620, "2 h 07 min"),
+        (float("inf"), "an unknown time"),
+        (float("nan"), "an unknown time"),
     ],
 )
 def test_durations_are_as_exact_as_is_useful(seconds: float, said: str) -> None:
