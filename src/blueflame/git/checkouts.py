@@ -104,7 +104,7 @@ def _write_on_spare(repo: Repository, path: Path, wanted: CheckoutRecord) -> boo
 def _write_files(repo: Repository, path: Path, wanted: CheckoutRecord, index: Path | None = None) -> None:
     """With `index`, of the files that are there, git compares their inodes with it and writes the others again."""
     if index is None:
-        spread_folders(path.parent)
+        spread_folders(str(path.parent))
     _init_with_alternates(repo, path, wanted.base)
     if index is not None:
         shutil.copy2(index, path / ".git" / "index")  # with its time, by which git knows what it must read

@@ -7,7 +7,6 @@ import os
 import resource
 from array import array
 from contextlib import suppress
-from pathlib import Path
 
 from blueflame.model.errors import WorldError
 
@@ -55,7 +54,7 @@ def describe_file_limit() -> str:
     return f"files are limited to {limit >> 10:,} kB each, which is too little: {fix}"
 
 
-def spread_folders(parent: Path) -> None:
+def spread_folders(parent: str) -> None:
     """Have folders that are made in `parent` lie far from each other, where inodes are free, if its disk can do it.
 
     ext4 puts folders made in one folder near each other, and before it gives a new inode it looks at each one near

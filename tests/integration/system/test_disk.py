@@ -19,9 +19,9 @@ def test_ext4_is_asked_once_to_spread_the_folders_of_a_folder(tmp_path: Path) ->
         folder = tmp_path / "disk" / "checkouts"
         folder.mkdir()
         assert "T" not in _list_attributes(folder)
-        spread_folders(folder)
+        spread_folders(str(folder))
         assert "T" in _list_attributes(folder)
-        spread_folders(folder)
+        spread_folders(str(folder))
         assert "T" in _list_attributes(folder)
         (folder / "one").mkdir()
         assert "T" not in _list_attributes(folder / "one")
@@ -29,6 +29,6 @@ def test_ext4_is_asked_once_to_spread_the_folders_of_a_folder(tmp_path: Path) ->
 
 def test_a_folder_of_another_file_system_and_a_missing_one_stay_as_they_are(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", 1):
-        spread_folders(tmp_path / "disk")
-        spread_folders(tmp_path / "disk" / "missing")
+        spread_folders(str(tmp_path / "disk"))
+        spread_folders(str(tmp_path / "disk" / "missing"))
         assert list((tmp_path / "disk").iterdir()) == []
