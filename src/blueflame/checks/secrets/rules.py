@@ -6,7 +6,7 @@ import re
 import tomllib
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from pkgutil import get_data
 from typing import Any, Final
 
@@ -123,16 +123,33 @@ def _build_rule(row: Mapping[str, Any]) -> SecretRule:
     return SecretRule(anchors=anchors, pattern=compile_later(pattern), check=check, **options)
 
 
-def _load_rules() -> Mapping[str, tuple[SecretRule, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTable:
+    """All rules, the more specific ones first, and how they are found."""
+
+    rules: tuple[SecretRule, ...]
+    ranks: Mapping[str, int]  # by name
+    prefixes: Mapping[str, SecretRule]  # each before TAIL
+    anchors: Mapping[tuple[str, bool], tuple[SecretRule, ...]]  # of the others, with `fold`; each is searched once
+
+
+@cache
+def load_rules() -> RuleTable:
+    """Not at import: a session needs them when its first agent has ended."""
     tables = tomllib.loads((get_data(__name__, "rules.toml") or b"").decode())
-    return {kind: tuple(map(_build_rule, rows)) for kind, rows in tables.items()}
+    vendor, prefixed, named = (tuple(map(_build_rule, tables[kind])) for kind in ("vendor", "prefixed", "named"))
+    anchors: dict[tuple[str, bool], tuple[SecretRule, ...]] = {}
+    for rule in (*vendor, *named):
+        for anchor in rule.anchors:
+            anchors[anchor, rule.fold] = (*anchors.get((anchor, rule.fold), ()), rule)
+    rules = (*vendor, *prefixed, *named)
+    return RuleTable(
+        rules=rules,
+        ranks={rule.name: rank for rank, rule in enumerate(rules)},
+        prefixes={anchor: rule for rule in prefixed for anchor in rule.anchors},
+        anchors=anchors,
+    )
 
-
-_RULES: Final = _load_rules()
-PREFIX_RULES: Final = _RULES["prefixed"]
-KEYWORD_RULES: Final = (*_RULES["vendor"], *_RULES["named"])
-RULES: Final = (*_RULES["vendor"], *PREFIX_RULES, *_RULES["named"])
-RULE_DESCRIPTIONS: Final = {rule.name: rule.about for rule in RULES}
 
 TAIL: Final = compile_later(r"[_-][A-Za-z0-9]{14}")
 """The end of a prefix and what follows it, in every rule of `prefixed`."""

@@ -7,22 +7,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from hashlib import sha256
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from blueflame.checks.secrets.rules import (
-    CONFIG_FILE,
-    KEYWORD_RULES,
-    PREFIX_RULES,
-    RULE_DESCRIPTIONS,
-    RULES,
-    TAIL,
-    SecretRule,
-)
+from blueflame.checks.secrets.rules import CONFIG_FILE, TAIL, SecretRule, load_rules
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changes import Commit
 from blueflame.model.verdict import Violation
@@ -34,22 +26,6 @@ OVERLAP_LINES = 40  # searched again with the next piece: a key may be in both
 MAX_FINDINGS = 100  # further ones are counted, not listed
 PREVIEW_LENGTH = 4
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-RANKS = {rule.name: rank for rank, rule in enumerate(RULES)}
-PREFIXES = {anchor: rule for rule in PREFIX_RULES for anchor in rule.anchors}
-PREFIX_ENDINGS = tuple(sorted(PREFIXES))
-MAX_PREFIX_LENGTH = max(map(len, PREFIX_ENDINGS))
-
-
-def _group_by_anchor() -> Mapping[tuple[str, bool], tuple[SecretRule, ...]]:
-    """Index the rules by anchor, so that each anchor is searched once."""
-    wanted: dict[tuple[str, bool], tuple[SecretRule, ...]] = {}
-    for rule in KEYWORD_RULES:
-        for anchor in rule.anchors:
-            wanted[anchor, rule.fold] = (*wanted.get((anchor, rule.fold), ()), rule)
-    return wanted
-
-
-RULES_BY_ANCHOR = _group_by_anchor()
 
 
 class AddedLine(NamedTuple):
@@ -146,7 +122,7 @@ def build_violations(findings: Iterable[SecretFinding]) -> tuple[Violation, ...]
 
 def _build_violation(finding: SecretFinding) -> Violation:
     gone = f", added by {finding.commit[:12]} and still in the history" if finding.commit else ""
-    about = RULE_DESCRIPTIONS.get(finding.rule, "secret")
+    about = next((rule.about for rule in load_rules().rules if rule.name == finding.rule), "secret")
     detail = f"{about} ({finding.preview}){gone}; rule {finding.rule}, fingerprint {finding.fingerprint}"
     return Violation(rule=SENSITIVE_CONTENT, path=finding.path, line=finding.line, detail=detail)
 
@@ -206,9 +182,10 @@ def _keep_overlap(numbers: list[int], texts: list[str]) -> tuple[list[int], list
 
 def _find_spans(text: str, config: bool) -> list[tuple[int, SecretRule, str]]:
     """Return where secrets begin; if rules match the same text, the more specific one."""
+    ranks = load_rules().ranks
     candidates = sorted(
         ((match, rule) for match, rule in _find_matches(text, config) if rule.check(match)),
-        key=lambda one: RANKS[one[1].name],
+        key=lambda one: ranks[one[1].name],
     )
     taken: list[tuple[int, int]] = []  # sorted, and no two of them overlap
     kept: list[tuple[int, SecretRule, str]] = []
@@ -223,19 +200,21 @@ def _find_spans(text: str, config: bool) -> list[tuple[int, SecretRule, str]]:
 
 
 def _find_matches(text: str, config: bool) -> Iterator[tuple[re.Match[str], SecretRule]]:
-    folded = _lower_in_place(text)
-    for (anchor, fold), rules in RULES_BY_ANCHOR.items():
+    folded, table = _lower_in_place(text), load_rules()
+    for (anchor, fold), rules in table.anchors.items():
         tried = [rule for rule in rules if config or not rule.config_only]
         for at in _find_anchor(folded if fold else text, anchor):
             for rule in tried:
                 if match := rule.pattern.match(text, at):
                     yield match, rule
+    endings = tuple(sorted(table.prefixes))
+    longest = max(map(len, endings))
     for tail in TAIL.finditer(text):
         end = tail.start() + 1
-        before = text[max(0, end - MAX_PREFIX_LENGTH) : end]
-        for prefix in PREFIX_ENDINGS if before.endswith(PREFIX_ENDINGS) else ():
-            if before.endswith(prefix) and (match := PREFIXES[prefix].pattern.match(text, end - len(prefix))):
-                yield match, PREFIXES[prefix]
+        before = text[max(0, end - longest) : end]
+        for prefix in endings if before.endswith(endings) else ():
+            if before.endswith(prefix) and (match := table.prefixes[prefix].pattern.match(text, end - len(prefix))):
+                yield match, table.prefixes[prefix]
 
 
 def _find_anchor(text: str, anchor: str) -> Iterator[int]:
@@ -289,7 +268,7 @@ def parse_allow_file(text: str) -> SecretAllowList:
 
 
 def _find_entry_problem(entry: str, glob: str, rule: str) -> str:
-    if ":" in entry and rule not in RULE_DESCRIPTIONS and not rule.startswith("kingfisher."):
+    if ":" in entry and rule not in load_rules().ranks and not rule.startswith("kingfisher."):
         return f"{entry!r} does not end in a known rule; write path-glob:rule, with ? for a colon in the path"
     try:
         Globs((glob,))
