@@ -79,7 +79,7 @@ from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.machine import measure_capacity, measure_free
-from blueflame.system.wakeups import watch_wakeups
+from blueflame.system.wakeups import WATCH_LATER_SECONDS, watch_wakeups
 
 EffectHandler = Callable[[SessionContext, Session, Any, Emit], Awaitable[Sequence[Event]]]
 
@@ -109,7 +109,7 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     AwaitBackoff: await_backoff,
 }
 
-FIRST_WAKE_SECONDS, IMPORT_SECONDS = 0.3, 1.0
+IMPORT_SECONDS = 1.0
 MERGE_QUEUE = "blueflame.orchestrator.merge_queue.build_and_land"
 MONITOR_PAUSE_SECONDS = 5.0
 MAX_CLEAR_TRIES, CLEAR_PAUSE_SECONDS = 3, 1.2
@@ -458,10 +458,11 @@ class SessionLoop:
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        # a message sent before the watch was set up gave no wakeup: check once afterwards
-        loop.call_later(FIRST_WAKE_SECONDS, self._wake.set)
         # while the first agents work, and not only when it is needed: Blue Flame may have been upgraded by then
         loop.call_later(IMPORT_SECONDS, import_module, MERGE_QUEUE)
+        await asyncio.sleep(WATCH_LATER_SECONDS)
+        # a message sent before the watch was set up gave no wakeup: check once afterwards
+        loop.call_later(WATCH_LATER_SECONDS, self._wake.set)
         async for _names in watch_wakeups(self.context.paths.signals):
             self._wake.set()
 

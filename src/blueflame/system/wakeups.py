@@ -8,13 +8,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from watchfiles import awatch
-
 from blueflame.model.errors import WorldError
 from blueflame.system.files import explain_file_errors
 
 SIGNAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PULSE_SECONDS = 5.0  # the most that a lost wakeup costs
+WATCH_LATER_SECONDS = 0.3  # when a session begins to watch: what it imports for that would delay the first agents
 
 
 def send_wakeup(folder: Path, name: str) -> None:
@@ -53,6 +52,8 @@ async def watch_folders(*folders: Path, pulse: float, polling: bool = False) -> 
 
 
 async def _watch_changes(folders: Sequence[Path], pulse: float, polling: bool) -> AsyncGenerator[set[Path], None]:
+    from watchfiles import awatch  # late: with anyio it takes as long as a first agent to start
+
     hints = awatch(
         *folders,
         watch_filter=None,

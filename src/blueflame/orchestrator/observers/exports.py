@@ -27,6 +27,7 @@ from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.system.layout import ProjectPaths
+from blueflame.system.wakeups import WATCH_LATER_SECONDS
 from blueflame.text.event_lines import format_log_lines
 
 PAUSE_PER_WRITE = 9
@@ -111,6 +112,7 @@ class Exporter:
     async def heed_hints(self) -> None:
         """Export when an agent starts or ends; without hints the next heartbeat does."""
         await self._begun.wait()
+        await asyncio.sleep(WATCH_LATER_SECONDS)
         with suppress(WorldError):
             async for _hint in self._monitor.iterate_hints():
                 self._changed.set()
