@@ -41,6 +41,7 @@ from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import WorldError
 from blueflame.system.disk import spread_folders
 from blueflame.system.files import build_file_error
+from blueflame.system.proc import read_boot_id
 from blueflame.system.process import run
 
 RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
@@ -58,6 +59,7 @@ class CheckoutRecord:
     ready: bool = False
     owner: str = ""  # the person who made it; "" for one of a session
     borrowed: str = ""  # the object folder that its git was given; "" in records of earlier versions
+    boot: str = ""  # in which it was made, likewise; its files are not synced, so a power cut may have emptied them
 
 
 def make_checkout(
@@ -65,11 +67,12 @@ def make_checkout(
 ) -> None:
     """Check out `base` on the new branch `branch`, or detached to run checks in; keep one that is complete already.
 
-    With `head`, an ancestor, the branch is there, and what `base` has more is staged.
+    With `head`, an ancestor, the branch is there, and what `base` has more is staged. One that was made before the
+    machine started again is made again, unless it is a person's.
     """
-    wanted = CheckoutRecord(base=base, branch=branch, owner=owner, borrowed=str(repo.objects))
+    wanted = CheckoutRecord(base=base, branch=branch, owner=owner, borrowed=str(repo.objects), boot=read_boot_id())
     found = read_record(path)
-    if found is not None and found.ready and path.is_dir():
+    if found is not None and found.ready and path.is_dir() and (owner or found.boot == wanted.boot):
         if (found.base, found.branch) != (wanted.base, wanted.branch):
             raise WorldError(f"{path} is a checkout of {found.branch or found.base} already; remove that one first")
         return

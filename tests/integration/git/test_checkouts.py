@@ -187,6 +187,21 @@ def test_a_checkout_whose_record_a_power_cut_took_is_made_again(
     assert not place.exists()
 
 
+def test_a_checkout_that_was_made_before_the_machine_started_again_is_made_again(
+    ours: Repository, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = place.with_name("person")
+    make_checkout(ours, place, base=ours.base_sha)
+    make_checkout(ours, person, base=ours.base_sha, owner="Ada")
+    for each in (place, person):
+        (each / "README.md").write_text("")  # as a power cut leaves a file that was not synced
+    monkeypatch.setattr("blueflame.git.checkouts.read_boot_id", lambda: "the next boot")
+    make_checkout(ours, place, base=ours.base_sha)
+    make_checkout(ours, person, base=ours.base_sha, owner="Ada")
+    assert (place / "README.md").read_text() != ""
+    assert (person / "README.md").read_text() == "", "it may be the person's change"
+
+
 @pytest.mark.verification(6)
 def test_removing_twice_or_what_never_was_is_fine(ours: Repository, place: Path) -> None:
     remove_checkout(place)
