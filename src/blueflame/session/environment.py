@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Duty, Ending
@@ -129,6 +130,20 @@ def is_held(session: Session, act: str) -> bool:
 
 def list_held(session: Session) -> tuple[EnvironmentFailed, ...]:
     return tuple(problem for act, problem in session.problems.items() if act not in session.retrying)
+
+
+def join_problems(problems: Iterable[EnvironmentFailed]) -> tuple[EnvironmentFailed, ...]:
+    """Join those with the same reason, for people: `worker of task-001, worker of task-002`."""
+    joined: dict[tuple[str, str], EnvironmentFailed] = {}
+    for each in problems:
+        same = joined.get((each.cause, each.reason), replace(each, act=""))
+        joined[each.cause, each.reason] = replace(
+            each,
+            act=", ".join(filter(None, (same.act, each.act))),
+            until=min(same.until, each.until),
+            times=max(same.times, each.times),
+        )
+    return tuple(joined.values())
 
 
 def is_retry_due(problem: EnvironmentFailed, now: float) -> bool:

@@ -25,7 +25,7 @@ from blueflame.session.effects import (
     effects_due,
     name_act,
 )
-from blueflame.session.environment import describe_problem, list_held
+from blueflame.session.environment import describe_problem, join_problems, list_held
 from blueflame.session.estimate import CostRange
 from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.next_try import describe_next_try, find_rung
@@ -342,7 +342,7 @@ def _list_hindered(session: Session, now: float) -> Iterator[NamedValue]:
 
 def list_hindrances(session: Session, now: float) -> tuple[str, ...]:
     """Describe what of ours fails, such as a landing while a lock of git is held."""
-    return () if session.ended else tuple(_describe_hindrance(each, now) for each in list_held(session))
+    return () if session.ended else tuple(_describe_hindrance(each, now) for each in join_problems(list_held(session)))
 
 
 def _describe_hindrance(problem: EnvironmentFailed, now: float) -> str:

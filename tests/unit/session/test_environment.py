@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,7 @@ from blueflame.session.environment import (
     describe_problem,
     has_failed_meanwhile,
     is_last_try,
+    join_problems,
     may_blame_watch,
     report_problem,
     was_limited_meanwhile,
@@ -197,7 +199,7 @@ def test_stop_leaves_a_session_that_can_be_resumed_and_exits_with_4() -> None:
     assert len(world.session.live) == 2, "the attempts are still intended"
     assert choose_exit_code(None, all_landed=False, hindered=bool(world.session.problems)) is ExitCode.WORLD
     shown = {fact.name: fact.text for fact in build_summary_view(world.session, now=world.now).facts}
-    assert "worker of task-001: the disk is full" in shown["Hindered"]
+    assert "worker of task-001, worker of task-002: the disk is full" in shown["Hindered"]
     outcomes.failing.clear()  # a person has freed some space
     again = world.resume().run()
     assert again.session.outcome == "completed"
@@ -342,6 +344,14 @@ def test_a_cause_is_found_in_the_words_of_the_error(reason: str, cause: str) -> 
 def test_a_problem_is_described_in_one_line() -> None:
     problem = EnvironmentFailed(act="landing of cs-001", cause="lock", reason="", times=3)
     assert describe_problem(problem) == "landing of cs-001: a lock of git is held (3 times in a row)"
+
+
+def test_problems_with_one_reason_are_described_together() -> None:
+    full = EnvironmentFailed(act="worker of task-001", cause="disk", reason="0 MB are free", until=9.0, times=5)
+    soon = replace(full, act="worker of task-002", until=7.0, times=4)
+    held = EnvironmentFailed(act="landing of cs-001", cause="lock", reason="HEAD.lock")
+    both = replace(full, act="worker of task-001, worker of task-002", until=7.0)
+    assert join_problems([full, held, soon]) == (both, held)
 
 
 def test_calls_that_were_not_judged_are_blamed_the_second_time() -> None:

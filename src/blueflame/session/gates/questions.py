@@ -35,7 +35,7 @@ from blueflame.session.budget import (
 from blueflame.session.cascade import block_dependants
 from blueflame.session.changesets.remarks import list_remarks
 from blueflame.session.clarifications import MAX_ANSWER_CHARS, list_assumptions
-from blueflame.session.environment import describe_problem
+from blueflame.session.environment import describe_problem, join_problems
 from blueflame.session.gates.assignments import find_assignment_problem, list_known_runtimes
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
 from blueflame.session.overlaps import describe_overlap, order_by_start
@@ -281,7 +281,7 @@ def open_rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
 def open_environment_gate(session: Session, problem: EnvironmentFailed) -> GateOpened:
     others = [each for act, each in session.problems.items() if act != problem.act]
     evidence = {
-        "problems": [f"{describe_problem(each)}: {each.reason}" for each in (problem, *others)],
+        "problems": [f"{describe_problem(each)}: {each.reason}" for each in join_problems((problem, *others))],
         "cause": problem.cause,
         "reason": problem.reason,
     }
