@@ -8,13 +8,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any
 
 from blueflame.model.errors import WorldError
-from blueflame.system.fd import sync_path
+from blueflame.system.fd import sync_path, write_to_end
 
 ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some disk space and try again",
@@ -162,12 +162,17 @@ def explain_file_errors(doing: str, path: Path) -> Iterator[None]:
         raise build_file_error(doing, path, e) from e
 
 
-def open_temporary_file() -> IO[bytes]:
-    """Open a file without a name. Its folder may be deleted while we run: the error names it, and stays one of the
-    system, for no agent can cause it."""
+def open_temporary_file(content: bytes = b"") -> IO[bytes]:
+    """Open a file without a name, at the beginning of its content. Its folder may be deleted or full while we run: the
+    error names it, and stays one of the system, for no agent can cause it."""
     folder = gettempdir()
     try:
-        return TemporaryFile(dir=folder)
+        with ExitStack() as undo:
+            file = undo.enter_context(TemporaryFile(dir=folder))
+            write_to_end(file.fileno(), content)
+            file.seek(0)
+            undo.pop_all()
+        return file
     except OSError as e:
         words = f"cannot write temporary files in {folder}: {e.strerror}; repair it, or set TMPDIR to another folder"
         raise OSError(e.errno, words) from e

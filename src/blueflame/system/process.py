@@ -98,26 +98,22 @@ def run_capped(
 ) -> ProcessResultBytes:
     """Read at most `max_bytes` of output, then stop the program. `max_memory` limits what it allocates."""
     with (
-        open_temporary_file() as source,
+        open_temporary_file(stdin) as source,
         open_temporary_file() as err,
+        _run_child(argv, cwd=cwd, env=env, stdin=source, stderr=err) as child,
+        _kill_after(child, timeout) as timed_out,
     ):
-        source.write(stdin)
-        source.seek(0)
-        with (
-            _run_child(argv, cwd=cwd, env=env, stdin=source, stderr=err) as child,
-            _kill_after(child, timeout) as timed_out,
-        ):
-            if max_memory is not None:
-                limit_memory(child.pid, max_memory)
-            assert child.stdout is not None
-            out = child.stdout.read(max_bytes + 1)
-            if truncated := len(out) > max_bytes:
-                kill_group(child.pid)
-            child.wait()
-            if timed_out.is_set():
-                raise _build_timeout_error(argv, cwd, timeout)
-            err.seek(0)
-            return ProcessResultBytes(child.returncode, out[:max_bytes], err.read(), truncated)
+        if max_memory is not None:
+            limit_memory(child.pid, max_memory)
+        assert child.stdout is not None
+        out = child.stdout.read(max_bytes + 1)
+        if truncated := len(out) > max_bytes:
+            kill_group(child.pid)
+        child.wait()
+        if timed_out.is_set():
+            raise _build_timeout_error(argv, cwd, timeout)
+        err.seek(0)
+        return ProcessResultBytes(child.returncode, out[:max_bytes], err.read(), truncated)
 
 
 def limit_memory(pid: int, size: int) -> None:

@@ -35,6 +35,7 @@ from blueflame.system.process_identity import (
     read_process_state,
     wait_until_gone,
 )
+from support.disks import fill, mounted
 
 HERE = Path("/")
 
@@ -280,3 +281,12 @@ def test_a_folder_for_temporary_files_that_is_gone_is_named(tmp_path: Path, monk
         run_capped("true", cwd=tmp_path, max_bytes=9)
     with pytest.raises(OSError, match=words):
         PipedProcess(["true"], cwd=tmp_path, env={})
+
+
+def test_a_folder_for_temporary_files_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "small"))
+    with mounted(tmp_path / "small", 1):
+        fill(tmp_path / "small" / "ballast")
+
+        with pytest.raises(OSError, match=r"cannot write temporary files in \S+/small: No space left"):
+            run_capped("cat", cwd=tmp_path, max_bytes=9, stdin=b"a request")
