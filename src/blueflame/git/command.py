@@ -69,7 +69,10 @@ FIXES = (
     (r"bad (config line|numeric config|boolean config)", "correct that setting or remove it"),
     (r"dubious ownership|unsafe repository", "if you trust it, run 'git config --global --add safe.directory {repo}'"),
     (r"loading shared libraries|cannot execute|not found in .*libexec|is not a git command", REPAIR_GIT),
-    (r"cannot run .*: No such file", "install that program, or correct the setting of git that names it"),
+    (
+        r"cannot run .*: No such file|: (command )?not found(\n|$)",
+        "install that program, or correct the setting of git that names it",
+    ),
     (r"alternate object path", "put the folder back whose objects this clone borrows, or correct info/alternates"),
     (
         r"does not appear to be a git repository",

@@ -93,10 +93,13 @@ def test_a_damaged_index_names_the_fix(repo: Path) -> None:
         (" ! [rejected] a -> b (non-fast-forward)", "rename or delete it there"),
         (f"fatal: Not a valid commit name {'d1' * 20}", "git fetch"),
         ("error: cannot run /nowhere/clean: No such file or directory", "install that program"),
+        ("git-lfs filter-process: 1: git-lfs: not found\nfatal: the remote end hung up", "install that program"),
+        ("bash: line 1: git-lfs: command not found\nerror: external filter failed 127", "install that program"),
         ("error: unable to normalize alternate object path: /gone/objects", "info/alternates"),
         ("fatal: '../gone.git' does not appear to be a git repository", "git remote set-url"),
         (" ! [remote rejected] a -> b (pre-receive hook declined)", "allow that push"),
         ("fatal: not a valid object name: main", ""),
+        ("remote: Repository not found.\nfatal: repository 'https://example.org/a' not found", ""),
     ],
 )
 def test_the_fix_follows_from_git_s_words(message: str, words: str) -> None:
