@@ -431,7 +431,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
         BAD if e.problems else DOT,
         f"a plan of {format_count(len(e.tasks), 'task')}"
         + (f" with {format_count(len(e.problems), 'problem')}" if e.problems else "")
-        + _format_reason("; ".join(e.warnings)),
+        + _format_reason("; ".join(e.problems or e.warnings)),
     ),
     _H.PlanFailed: lambda e: ShortLine(BAD, f"no plan{_format_reason(e.reason)}"),
     _H.PlanApproved: lambda e: ShortLine(OK, f"plan of {format_count(len(e.tasks), 'task')} approved"),

@@ -16,6 +16,7 @@ from blueflame.model.event import (
     Event,
     GateAnswered,
     JournalEntry,
+    PlanProposed,
     TaskMoved,
     VerdictGiven,
 )
@@ -180,3 +181,10 @@ def test_an_attempt_on_the_ladder_names_who_tries_it() -> None:
 def test_a_failed_process_is_shown_with_its_exit_code() -> None:
     ended = AttemptOutcome(ending=Ending.FAILED, seconds=1.0, exit_code=3)
     assert brief(AttemptEnded(attempt=ATTEMPT, ended=ended)) == "task-001 #2 failed after 1.0 s, exit code 3"
+
+
+def test_a_plan_that_cannot_be_used_says_why_and_another_what_to_know() -> None:
+    plan = PlanProposed(round=1, tasks=(), origin="planner", warnings=("nothing runs in parallel",))
+    assert brief(plan) == "a plan of 0 tasks: nothing runs in parallel"
+    refused = replace(plan, problems=("the lock '.gitattributes' is outside of allowed_paths",))
+    assert brief(refused) == "a plan of 0 tasks with 1 problem: the lock '.gitattributes' is outside of allowed_paths"
