@@ -78,7 +78,8 @@ def _run_locked(folder: str, poll_loop: PollLoop) -> int:
 
 def _run_attempt(folder: str, poll_loop: PollLoop, status: StatusFile) -> dict[str, Any]:
     cookie = os.urandom(16).hex()
-    began = {"pid": os.getpid(), "at": time.time(), "cookie": cookie}
+    me = {"pid": os.getpid(), "start_time": status.start_time, "boot_id": status.boot}
+    began = {**me, "at": time.time(), "cookie": cookie}
     if not record.claim_start(folder, began):
         return _end_lost_attempt(folder, poll_loop, status)
     try:
@@ -110,14 +111,17 @@ def _start_services(attempt: SupervisedAttempt) -> ProcessEnding | None:
 
 
 def _end_lost_attempt(folder: str, poll_loop: PollLoop, status: StatusFile) -> dict[str, Any]:
-    from blueflame.warden.orphans import end_orphans
+    from blueflame.warden.orphans import end_orphans, is_copy
 
+    status.started_at = float(record.read_json_or_empty(f"{folder}/started").get("at", status.started_at))
+    if is_copy(folder, poll_loop):
+        why = "its folder was copied while it ran; it was left to the session that has started it"
+        return _build_outcome(folder, status, stage="agent", ending=ProcessEnding("lost", why))
     try:
         grace = read_launch(folder).grace
     except CannotStart:
         grace = DEFAULT_GRACE_SECONDS
     found, left = end_orphans(folder, grace, poll_loop)
-    status.started_at = float(record.read_json_or_empty(f"{folder}/started").get("at", status.started_at))
     why = "its outcome.json was damaged" if record.was_damaged(folder) else "its warden vanished"
     detail = f"{why}; {found} of its processes were still running and were ended"
     return _build_outcome(folder, status, stage="agent", ending=ProcessEnding("lost", detail, left=left))

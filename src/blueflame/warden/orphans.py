@@ -9,19 +9,21 @@ import time
 from blueflame.system.fd import wait_for_lock
 from blueflame.warden.attempt_folder import read_json_or_empty
 from blueflame.warden.cgroup import find_leftover_cgroups, list_members, remove_cgroups
-from blueflame.warden.process_tree import ProcessInfo, find_orphans, signal_processes
+from blueflame.warden.process_tree import ProcessInfo, find_orphans, is_running, signal_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from blueflame.warden.poll_loop import PollLoop
 
+EXIT_TIMEOUT = 1.0  # a process that is killed loses its locks a moment before it is gone
 KILL_TIMEOUT = 10.0
 USAGE_LOG_TIMEOUT = 3.0
 
 
 def end_orphans(folder: str, grace: float, poll_loop: PollLoop) -> tuple[int, list[int]]:
     """Send TERM, wait, send KILL. Return how many were found, and the pids that are still alive."""
-    agent, cookie = _read_agent_identity(folder), str(read_json_or_empty(f"{folder}/started").get("cookie", ""))
+    agent = _read_identity(f"{folder}/agent.json")
+    cookie = str(read_json_or_empty(f"{folder}/started").get("cookie", ""))
     spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
     groups = find_leftover_cgroups(folder)
 
@@ -53,9 +55,20 @@ def _wait_for_usage_log(folder: str) -> None:
     os.close(handle)
 
 
-def _read_agent_identity(folder: str) -> tuple[int, int, str]:
-    read = read_json_or_empty(f"{folder}/agent.json")
+def is_copy(folder: str, poll_loop: PollLoop) -> bool:
+    """Whether the warden that was started is alive: it holds the lock of its own folder, so this is another one."""
+    warden = _read_identity(f"{folder}/started")
+    give_up = time.monotonic() + EXIT_TIMEOUT
+    while is_running(warden):
+        if time.monotonic() > give_up:
+            return True
+        poll_loop.wait(0.05)
+    return False
+
+
+def _read_identity(path: str) -> tuple[int, int, str]:
+    read = read_json_or_empty(path)
     try:
         return int(read["pid"]), int(read["start_time"]), str(read["boot_id"])
-    except (KeyError, ValueError, TypeError):  # the warden died before there was an agent
+    except (KeyError, ValueError, TypeError):  # the warden died before it was written, or is of an earlier version
         return -1, -1, ""

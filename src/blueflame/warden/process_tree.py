@@ -138,7 +138,7 @@ def find_orphans(
     ours = [
         member
         for member in processes
-        if member.pid in grouped or _is_agent(member, agent) or _has_evidence(member.pid, cookie, spools)
+        if member.pid in grouped or _has_identity(member, agent) or _has_evidence(member.pid, cookie, spools)
     ]
     known = {member.pid: member for member in ours}
     for member in _select_descendants(set(known), processes):
@@ -146,8 +146,14 @@ def find_orphans(
     return [known[pid] for pid in sorted(known)]
 
 
-def _is_agent(member: ProcessInfo, agent: tuple[int, int, str]) -> bool:
-    return (member.pid, member.start_time) == agent[:2] and agent[2] == read_boot_id()
+def is_running(identity: tuple[int, int, str]) -> bool:
+    """Whether there is the process with this pid, start time and boot."""
+    found = read_process(identity[0])
+    return found is not None and _has_identity(found, identity)
+
+
+def _has_identity(member: ProcessInfo, identity: tuple[int, int, str]) -> bool:
+    return (member.pid, member.start_time) == identity[:2] and identity[2] == read_boot_id()
 
 
 def _has_evidence(pid: int, cookie: str, spools: tuple[str, ...]) -> bool:

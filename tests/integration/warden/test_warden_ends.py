@@ -365,6 +365,24 @@ def test_after_a_killed_warden_the_next_one_cleans_up_and_records_lost(folder: P
     assert run_warden(folder) == ended
 
 
+def test_the_agent_of_a_copied_folder_is_left_to_its_own_warden(folder: Path) -> None:
+    """A person who copies the repository and resumes the copy ends no agent of the session that goes on."""
+    write_launch(folder, "sh", "-c", "echo $$ > agent; while ! test -e go; do sleep 0.01; done")
+    copy = folder.with_name("copy")
+    with start_warden(folder) as warden:
+        agent = read_pid(folder / "agent")
+        shutil.copytree(folder, copy)
+
+        ended = run_warden(copy)
+
+        assert (ended["reason"], ended["left_running"]) == ("lost", [])
+        assert ended["detail"].startswith("its folder was copied while it ran")
+        assert is_alive(agent)
+        (folder / "go").touch()
+        warden.wait()
+    assert read_outcome(folder)["reason"] == "exited"
+
+
 @pytest.mark.verification(34)
 def test_a_recycled_pid_is_left_alone(folder: Path) -> None:
     """The record names a living process, but not with its start time: that is another process."""
