@@ -85,6 +85,11 @@ FIXES = (
         r"index file (smaller|corrupt|open failed)|bad index file|bad signature 0x|index uses .* extension",
         "the index is damaged: remove it and run 'git reset', which keeps your files",
     ),
+    (
+        r"not uptodate\. Cannot",
+        "git was told not to look at that file, and it has changes: commit or stash it after 'git update-index "
+        "--no-assume-unchanged --no-skip-worktree' for it",
+    ),
     (r"from promisor remote", "make that remote reachable: it has what this partial clone has not"),
     (r"No space left|Disk quota exceeded", "free some space"),
     (r"File too large", "raise 'ulimit -f'"),

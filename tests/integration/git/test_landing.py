@@ -138,6 +138,21 @@ def test_an_untracked_file_in_the_way_is_not_overwritten(ours: Repository, new: 
     assert read_branch_head(ours, "main") == ours.base_sha
 
 
+@pytest.mark.parametrize("mark", ["assume-unchanged", "skip-worktree"])
+def test_a_change_that_git_was_told_not_to_see_is_kept_and_the_error_says_how_to_see_it(
+    ours: Repository, new: str, git: Git, mark: str
+) -> None:
+    git(ours.root, "update-index", f"--{mark}", "README.md")
+    (ours.root / "README.md").write_text("mine")
+    before = snapshot(ours.root)
+
+    with pytest.raises(GitFailed, match=r"README\.md.*--no-assume-unchanged --no-skip-worktree"):
+        advance_branch(ours, "main", old=ours.base_sha, new=new)
+
+    assert snapshot(ours.root) == before
+    assert read_branch_head(ours, "main") == ours.base_sha
+
+
 def landing_of(ours: Repository, git: Git, change: Callable[[], None]) -> tuple[str, str]:
     """The base and a commit on it with some change, in which the checkout stands at the base."""
     old = read_branch_head(ours, "main")
