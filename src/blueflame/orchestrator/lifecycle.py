@@ -118,11 +118,11 @@ def prepare_folders(project: Project) -> None:
     refuse_foreign_state(project.repo, paths)
     paths.make_folders()
     protect_from_clean(paths.state)
-    inside = [f"/{STATE_FOLDER}/"]
+    inside = [f"/{STATE_FOLDER}"]  # without a slash at the end: a person may have put a link to another disk there
     if paths.worktrees.is_relative_to(paths.root):
         make_folder(paths.worktrees)
         protect_from_clean(paths.worktrees)
-        inside.append(f"/{paths.worktrees.relative_to(paths.root)}/")
+        inside.append(f"/{paths.worktrees.relative_to(paths.root)}")
     if not paths.tasks_file.is_relative_to(paths.state):
         file = paths.tasks_file.relative_to(paths.root)
         inside += [f"/{file}", f"/{file}.edited*"]

@@ -59,6 +59,16 @@ def test_preparing_twice_changes_nothing(stage: Stage) -> None:
     assert stage.git("status", "--porcelain") == ""
 
 
+def test_links_to_another_disk_stay_out_of_git_too(stage: Stage, tmp_path: Path) -> None:
+    for name in (".blueflame", ".trees"):
+        (tmp_path / "disk" / name).mkdir(parents=True)
+        (stage.root / name).symlink_to(tmp_path / "disk" / name)
+
+    prepare_folders(stage.project())
+
+    assert stage.git("status", "--porcelain") == ""
+
+
 def test_a_state_folder_that_cannot_be_made_is_a_clear_error(stage: Stage) -> None:
     (stage.root / ".blueflame").write_text("a file\n")
     with pytest.raises(WorldError, match=r"\.blueflame"), lock_project(stage.project()):
