@@ -48,6 +48,11 @@ LATER_TABLES = (  # a database of an earlier version gets them when it is writte
     "CREATE INDEX IF NOT EXISTS records_by_session ON records (session, at)",
     "CREATE INDEX IF NOT EXISTS records_by_kind ON records (kind, at)",
 )
+FIXES = {
+    sqlite3.SQLITE_READONLY: "Make the file and its folder {folder} writable",
+    sqlite3.SQLITE_CANTOPEN: "Make the file and its folder {folder} writable, on a disk that is not full",
+    sqlite3.SQLITE_FULL: "Free some disk space",
+}
 MAX_NEWEST = 40  # records of each kind that a planner may be given whatever they are about
 
 
@@ -265,9 +270,9 @@ class MemoryStore:
         try:
             yield
         except sqlite3.Error as error:
-            fix = f"If it is damaged, move it aside ({self._format_move_command()})"
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
-                fix = f"Make the file and its folder {self.path.parent} writable"
+            aside = f"If it is damaged, move it aside ({self._format_move_command()})"
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            fix = FIXES.get(code, aside).format(folder=self.path.parent)
             raise MemoryFailed(f"cannot {doing} the memory {self.path}: {error}. {fix}") from error
         except OSError as error:
             raise MemoryFailed(f"cannot {doing} the memory {self.path}: {error.strerror or error}") from error

@@ -25,6 +25,7 @@ from blueflame.memory.store import MemoryStore
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Decay, Lesson, MemoryRecord, TaskFailure, TaskResult
+from support.disks import fill, mounted
 from support.memory_records import failure, lesson, origin, records, result, session_name, summary
 
 few = settings(max_examples=15)  # each makes a file
@@ -169,6 +170,18 @@ def test_the_error_of_a_damaged_memory_says_what_to_do(tmp_path: Path, content: 
     else:
         memory.remember([failure()])
         assert memory.list_records() == (failure(),)
+
+
+@pytest.mark.parametrize("files", [1, 10_000], ids=["no file", "no room"])
+def test_the_error_of_a_full_disk_does_not_say_that_the_memory_is_damaged(tmp_path: Path, files: int) -> None:
+    with mounted(tmp_path / "disk", 1, files=files):
+        if files > 1:
+            fill(tmp_path / "disk" / "ballast")
+
+        with pytest.raises(MemoryFailed, match=r"disk that is not full|Free some disk space") as caught:
+            builtin(tmp_path / "disk").remember([failure()])
+
+        assert "damaged" not in str(caught.value)
 
 
 def test_another_programs_database_is_not_changed(tmp_path: Path) -> None:
