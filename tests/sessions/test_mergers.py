@@ -140,3 +140,18 @@ def test_a_conflict_is_resolved_once_however_the_orchestrator_dies(
         f"{reported.session.id}.cs-002.{MERGER}.1": 1
     }
     assert len(reported.of(Landed)) == 2
+
+
+def test_a_conflict_is_resolved_once_although_a_person_commits_something_else(repo: Path) -> None:
+    stage = clash(repo)
+    stage.play(planner=[{"plan": {"tasks": list(stage.tasks or ())}}], workers=WORKERS, merger=RESOLVES)
+    running = start_orchestrator(stage)
+    running.until("ConflictResolved")
+    running.kill()
+    stage.commit("README.md", "written meanwhile\n")
+
+    reported = stage.resume()
+
+    assert reported.session.outcome == "completed"
+    assert (stage.read("src/same.txt"), stage.read("README.md")) == (BOTH, "written meanwhile\n")
+    assert len(reported.of(ConflictResolved)) == 1

@@ -45,7 +45,7 @@ class MergedTree(NamedTuple):
 
 
 ResolvedTrees: TypeAlias = Mapping[tuple[str, str], str]
-"""Conflicts resolved by an agent: the tree of one side and the commit of the other -> the resulting tree."""
+"""Conflicts resolved by an agent: the tree of one side and the commit of the other -> the resulting tree. In order."""
 NOTHING_RESOLVED: ResolvedTrees = {}
 
 
@@ -133,12 +133,29 @@ def merge_heads(
             whole = create_commit(repo, tree, parents, message)
         outcome = compute_merge(repo, whole, head)
         if isinstance(outcome, MergeConflict):
-            known = resolved.get((find_tree(repo, whole), head)) if resolved else None
-            if known is None:
+            known = _find_resolved(repo, find_tree(repo, whole), head, resolved) if resolved else ""
+            if not known:
                 return outcome
             outcome = CleanMerge(known)
         tree, parents = outcome.tree, (whole, head)
     return MergedTree(tree, parents) if tree else MergedTree("", parents, whole)
+
+
+def _find_resolved(repo: Repository, ours: str, theirs: str, resolved: ResolvedTrees) -> str:
+    """Return the tree that resolves a conflict: as an agent made it, or with what has changed on our side since."""
+    if known := resolved.get((ours, theirs)):
+        return known
+    earlier = ((tree, made) for (tree, head), made in reversed([*resolved.items()]) if head == theirs)
+    return next(filter(None, (_merge_trees(repo, tree, ours, made) for tree, made in earlier)), "")
+
+
+def _merge_trees(repo: Repository, base: str, ours: str, theirs: str) -> str:
+    """Return the tree of a merge with this base; "" for a conflict. git merges commits, so some are made for it."""
+    dates = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
+    root = create_commit(repo, base, (), "Base", dates)
+    sides = [create_commit(repo, tree, (root,), "Side", dates) for tree in (ours, theirs)]
+    outcome = compute_merge(repo, *sides)
+    return outcome.tree if isinstance(outcome, CleanMerge) else ""
 
 
 def drop_contained(repo: Repository, shas: list[str]) -> list[str]:

@@ -86,7 +86,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """How a conflict was resolved. Valid only for exactly the trees that it was made for."""
+    """How a conflict was resolved: for these trees, and for others where what changed since merges with it."""
 
     ours: str  # a tree
     theirs: str  # a commit

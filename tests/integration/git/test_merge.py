@@ -13,10 +13,13 @@ from blueflame.git.merge import (
     CleanMerge,
     CombinedCommit,
     MergeConflict,
+    MergedTree,
     combine_commits,
     compute_merge,
     create_commit,
+    find_tree,
     join_landed,
+    merge_heads,
 )
 from blueflame.git.repository import Repository, is_ancestor, open_repository, read_branch_head
 from blueflame.git.trees import list_tree_files
@@ -188,3 +191,24 @@ def test_a_commit_whose_date_git_does_not_accept_is_merged(
     assert is_ancestor(ours, landed, joined)
     git(ours.root, "update-ref", "refs/heads/main", base)
     assert [commit.sha for commit in list_past_commits(ours.root)] == [base]
+
+
+def test_a_resolution_holds_while_what_changes_beside_it_merges_with_it(
+    ours: Repository, branch: Branch, git: Git
+) -> None:
+    left, right = branch(same="left\n"), branch(same="right\n", theirs="right\n")
+    made = find_tree(ours, branch(left, same="both\n", theirs="right\n"))
+    resolved = {(find_tree(ours, left), right): made}
+    moved = branch(left, new="landed meanwhile\n")
+    rewritten = branch(left, same="other\n")
+
+    found = merge_heads(ours, (left, right), "as it was", resolved)
+    carried = merge_heads(ours, (moved, right), "the base has moved", resolved)
+    conflict = merge_heads(ours, (rewritten, right), "the same file has changed", resolved)
+
+    assert found == MergedTree(made, (left, right))
+    assert isinstance(carried, MergedTree)
+    for name, content in {"same": "both", "theirs": "right", "new": "landed meanwhile"}.items():
+        assert git(ours.root, "show", f"{carried.tree}:{name}") == f"{content}\n"
+    assert isinstance(conflict, MergeConflict)
+    assert merge_heads(ours, (moved, right), "the same again", resolved) == carried
