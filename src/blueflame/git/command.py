@@ -73,6 +73,8 @@ FIXES = (
         r"cannot run .*: No such file|: (command )?not found(\n|$)",
         "install that program, or correct the setting of git that names it",
     ),
+    (r"not a git repository", "put its .git back, or restore the HEAD in it, such as 'ref: refs/heads/main'"),
+    (r"(unterminated|unexpected) line in .*packed-refs", "that file is damaged: remove what is not a line of a ref"),
     (r"alternate object path", "put the folder back whose objects this clone borrows, or correct info/alternates"),
     (
         r"does not appear to be a git repository",

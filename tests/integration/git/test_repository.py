@@ -93,6 +93,8 @@ def test_a_damaged_index_names_the_fix(repo: Path) -> None:
         (" ! [rejected] a -> b (non-fast-forward)", "rename or delete it there"),
         (f"fatal: Not a valid commit name {'d1' * 20}", "git fetch"),
         ("error: cannot run /nowhere/clean: No such file or directory", "install that program"),
+        ("fatal: not a git repository (or any of the parent directories): .git", "restore the HEAD"),
+        ("fatal: unterminated line in /x/.git/packed-refs: garbage", "remove what is not a line of a ref"),
         ("git-lfs filter-process: 1: git-lfs: not found\nfatal: the remote end hung up", "install that program"),
         ("bash: line 1: git-lfs: command not found\nerror: external filter failed 127", "install that program"),
         ("error: unable to normalize alternate object path: /gone/objects", "info/alternates"),
