@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from blueflame.model.event import AttemptIntended, HookRan
+import pytest
+
+from blueflame.model.event import AttemptIntended, EnvironmentFailed, HookRan
 from support.sessions import Stage, task, writes
 
 ALL = ("post_plan", "pre_validation", "post_merge", "on_failure")
@@ -51,3 +55,24 @@ def test_a_hook_that_hangs_is_ended_and_counts_as_a_veto(stage: Stage) -> None:
     stage.play(task(1))
     result = stage.run({"validation": ["drop"]})
     assert "timed out" in result.answers.asked[1].evidence["notes"]
+
+
+@pytest.mark.parametrize("fault", [lambda hook: hook.chmod(0o644), Path.unlink], ids=["not executable", "missing"])
+def test_a_hook_that_cannot_be_run_vetoes_nothing(stage: Stage, fault: Callable[[Path], None]) -> None:
+    hook = stage.root.parent / "hook.sh"
+
+    def put_back(*_: object) -> str:
+        hook.write_text("#!/bin/sh\nexit 0\n")
+        hook.chmod(0o755)
+        return "retry"
+
+    put_back()
+    fault(hook)
+    stage.reconfigure(hooks={"pre_validation": str(hook)}, limits={"max_retries": 0})
+    stage.play(task(1))
+
+    result = stage.run({"environment": [put_back]})
+
+    assert result.states == {"task-001": "merged"}
+    assert {event.act for event in result.of(EnvironmentFailed)} == {"hook pre_validation:1"}
+    assert [event.exit_code for event in result.of(HookRan)] == [0]

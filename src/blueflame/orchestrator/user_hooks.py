@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.event import Event, HookRan
+from blueflame.model.limits import Hook
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
 from blueflame.session.effects import RunHook
 from blueflame.session.state import Session
-from blueflame.session.user_hooks import build_payload
+from blueflame.session.user_hooks import build_payload, may_veto
 
 HOOK_OUTPUT_BYTES = 4000
 
@@ -27,6 +28,7 @@ async def call_hook(context: SessionContext, session: Session, effect: RunHook, 
         env=build_hook_environment(context.environ, payload, root=context.repo.root),
         timeout=context.settings.hooks.timeout,
         stdin=format_hook_input(payload),
+        judges=may_veto(Hook(due.name)),
     )
     ran = await run_command(context.engine, command)
     if ran is None:

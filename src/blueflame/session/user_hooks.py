@@ -14,9 +14,13 @@ from blueflame.session.state import HookDue, Session, list_judged
 PAYLOAD_VERSION = 1
 
 
+def may_veto(hook: Hook) -> bool:
+    return hook is Hook.PRE_VALIDATION
+
+
 def has_vetoed(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
     """Whether a hook that may veto has failed or timed out; the failure of another hook is only a warning."""
-    return hook is Hook.PRE_VALIDATION and (timed_out or exit_code != 0)
+    return may_veto(hook) and (timed_out or exit_code != 0)
 
 
 def build_payload(session: Session, due: HookDue) -> dict[str, Any]:

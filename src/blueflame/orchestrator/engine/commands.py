@@ -24,6 +24,9 @@ from blueflame.orchestrator.engine.interface import (
 MAX_TRIES = 5  # when it or its warden was killed each time
 EXIT_STOPPED = 1
 SIGNAL_EXIT_BASE = 128
+CANNOT_RUN = frozenset({126, 127})  # of the shell: it cannot execute the program, or did not find it
+RUN_FIX = "install its program, or make it executable"
+MAX_LOG_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class Command:
     timeout: float
     stdin: str = ""
     wall: Callable[[Path], Walls] | None = None  # builds its walls, given its folder; None: no walls
+    judges: bool = False  # its exit code is a verdict: one that it did not give itself is an error
 
 
 class CommandResult(NamedTuple):
@@ -54,7 +58,7 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
     """
     n = 1
     for left in reversed(range(MAX_TRIES)):
-        while _did_not_run(await engine.inspect(f"{command.name}.{n}")):  # stops do not count as tries
+        while _did_not_run(command, await engine.inspect(f"{command.name}.{n}")):  # stops do not count as tries
             n += 1
         name = f"{command.name}.{n}"
         await engine.submit(_build_spec(command, name, engine.stage(name)))
@@ -63,7 +67,10 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
             return None
         if outcome.reason is ExitReason.SPAWN_FAILED:
             raise ProcessFailed(f"{command.text!r} could not be started in {command.cwd}: {outcome.detail}")
-        if outcome.reason is not ExitReason.LOST or (not left and _has_result(outcome)):
+        if command.judges and outcome.exit_code in CANNOT_RUN:
+            words = engine.read_log(name, MAX_LOG_BYTES).text.strip()
+            raise ProcessFailed(f"{command.text!r} cannot be run in {command.cwd}: {words}; {RUN_FIX}")
+        if outcome.reason is not ExitReason.LOST or (not left and not command.judges and _has_result(outcome)):
             timed_out = outcome.reason is ExitReason.TIMEOUT
             detail = "" if timed_out else outcome.detail
             return CommandResult(_find_exit_code(outcome), outcome.seconds, timed_out, outcome.attempt, detail)
@@ -73,9 +80,11 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
 NOT_RUN = frozenset({ExitReason.CANCELLED, ExitReason.LOST, ExitReason.SPAWN_FAILED})
 
 
-def _did_not_run(status: object) -> bool:
+def _did_not_run(command: Command, status: object) -> bool:
     """Whether an earlier run was stopped, killed or never started: then it runs under a new name."""
-    return isinstance(status, Ended) and status.outcome.reason in NOT_RUN
+    if not isinstance(status, Ended):
+        return False
+    return status.outcome.reason in NOT_RUN or (command.judges and status.outcome.exit_code in CANNOT_RUN)
 
 
 def _has_result(outcome: ProcessOutcome) -> bool:
