@@ -724,3 +724,37 @@ def test_a_checkout_that_stays_dirty_holds_the_landing_instead_of_using_up_the_c
     check_hindered(result, "your checkout of main is not clean")
     stage.git("checkout", "-q", "src/app.py")
     check_finished(stage, attempts=1)
+
+
+def test_a_check_that_hangs_on_the_base_as_well_blames_no_task(stage: Stage, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    checks = {"enabled": True, "commands": [f"test -e '{server}' || sleep 60"], "timeout": "1s"}
+    stage.reconfigure(validation={"validator_diagnostics": checks})
+    stage.play(task(1))
+
+    check_hindered(stage.run(STOP), "checks do not end in time, on the base either")
+    server.touch()
+    check_finished(stage, attempts=1)
+
+
+def test_a_check_that_hangs_on_the_base_since_it_was_green_there_blames_no_task(stage: Stage, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    checks = {"enabled": True, "commands": [f"test -e '{server}' || sleep 60"], "timeout": "1s"}
+    stage.reconfigure(validation={"validator_diagnostics": checks})
+    stage.play(task(1), task(2))
+    server.touch()
+
+    check_hindered(stage.run(STOP, observers=[at(Checked, server.unlink)]), "checks")
+    server.touch()
+    check_finished(stage, attempts=2)
+
+
+def test_a_result_that_makes_a_check_hang_is_still_blamed(stage: Stage) -> None:
+    checks = {"enabled": True, "commands": ["test ! -e src/1.txt || sleep 60"], "timeout": "1s"}
+    stage.reconfigure(validation={"validator_diagnostics": checks})
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+
+    result = stage.run({"validation": ["drop"]})
+
+    assert result.states == {"task-001": "dropped"}
+    assert not result.of(EnvironmentFailed)

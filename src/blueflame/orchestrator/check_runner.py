@@ -55,6 +55,7 @@ async def confirm_blame(checks: Checks, on_base: Checks, run_on_base: Callable[[
     now = await run_on_base()
     if now is None:
         raise ChecksStopped
+    require_endings(checks, now)
     red_before = {check.name for check in list_failed(on_base)}
     broken = [check for check in find_broken_on_base(list_blamed(checks), now) if check.name not in red_before]
     if broken:
@@ -67,6 +68,16 @@ async def confirm_blame(checks: Checks, on_base: Checks, run_on_base: Callable[[
     return tuple(
         replace(check, red_before=check.red_before or is_as_red(check, there.get(check.name))) for check in checks
     )
+
+
+def require_endings(checks: Checks, on_base_now: Checks) -> None:
+    """Raise WorldError if a check takes too long on the base as well: what it says about a result is unknown."""
+    endless = {check.name for check in on_base_now if check.timed_out}
+    found = [check for check in list_blamed(checks) if check.timed_out and check.name in endless]
+    if found:
+        shown = ", ".join(f"`{check.name}` (ended after {check.seconds:.0f} s)" for check in found)
+        fix = "repair what they wait for, or raise validation.validator_diagnostics.timeout"
+        raise WorldError(f"checks do not end in time, on the base either: {shown}; {fix}\n{found[0].output[-1000:]}")
 
 
 def require_programs(checks: Checks, missing: Collection[str]) -> None:

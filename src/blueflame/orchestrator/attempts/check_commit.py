@@ -22,7 +22,14 @@ from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_i
 from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed, require_programs
+from blueflame.orchestrator.check_runner import (
+    CheckRunner,
+    ChecksStopped,
+    confirm_blame,
+    list_blamed,
+    require_endings,
+    require_programs,
+)
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import ReportCheck, run_check, run_checks
@@ -71,6 +78,8 @@ async def run_diagnostics(
             if list_blamed(checks) and (known or not on_base):  # without any, the setup failed there
                 recheck = partial(recheck_base, context, session, result.base, effect.sha, tries)
                 checks = await confirm_blame(checks, on_base, recheck)
+            else:
+                require_endings(checks, on_base)
             require_programs(checks, context.baseline.list_missing(digest_commands(context.settings)))
         except ChecksStopped:
             return []

@@ -42,7 +42,14 @@ from blueflame.orchestrator.attempts.check_commit import (
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.baseline import digest_commands
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed, require_programs
+from blueflame.orchestrator.check_runner import (
+    CheckRunner,
+    ChecksStopped,
+    confirm_blame,
+    list_blamed,
+    require_endings,
+    require_programs,
+)
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merge_queue.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
@@ -142,6 +149,8 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
             checks = compare_with_base(checks, on_base)
             if site.recheck is not None and list_blamed(checks) and (known or not on_base):
                 checks = await confirm_blame(checks, on_base, partial(site.recheck, base, made.commit))
+            elif not known:
+                require_endings(checks, on_base)
             require_programs(checks, site.missing)
         if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
