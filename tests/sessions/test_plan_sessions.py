@@ -10,9 +10,13 @@ from blueflame.documents.plans import read_plan
 from blueflame.model.errors import PlanError
 from blueflame.model.event import AttemptIntended, CycleStarted, PlanApproved
 from blueflame.model.gate import Gate
+from blueflame.model.hand_off import HandOffStatus
 from blueflame.orchestrator.sessions import open_journal
+from blueflame.session.accounts import forecast_cost
+from blueflame.session.estimate import estimate_cost
+from blueflame.session.hand_offs import list_hand_offs
 from blueflame.session.state import Session
-from support.sessions import Stage, plan_of, task, writes
+from support.sessions import Reply, Stage, plan_of, task, writes
 
 
 @pytest.mark.parametrize(
@@ -119,3 +123,19 @@ def test_only_the_plan_is_made_when_no_more_is_asked_for(stage: Stage) -> None:
     assert len([e for e in again.of(AttemptIntended) if e.attempt.role == "planner"]) == 1
     with open_journal(stage.project()) as journal:
         assert journal.find_unfinished() is None
+
+
+def test_what_was_done_before_a_new_plan_still_counts(stage: Stage) -> None:
+    """Its reviews have passed, and what the session costs is compared with an estimate of all its tasks."""
+    planned = [task(1, cohesion_group="one"), task(2, cohesion_group="two")]
+    stage.play(planner=plan_of(*planned), validators={1: "good", 2: "good"})
+    changesets: list[Reply] = ["approve", "reject: it is too long", "approve"]
+
+    result = stage.run({"changeset": changesets, "session": ["replan: once more"]}, workflow="waves")
+
+    assert result.session.outcome == "completed"
+    reviews = [each for each in list_hand_offs(result.session, "task-001", "task-002") if each.is_verdict]
+    assert [each.status for each in reviews] == [HandOffStatus.COMPLETE] * 3
+    tasks = [record.task for record in result.session.tasks.values()]
+    assert len(tasks) == 2
+    assert forecast_cost(result.events) == estimate_cost(tasks, result.session.limits, result.session.workflow)

@@ -8,10 +8,12 @@ from dataclasses import field, replace
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import JournalEntry, PlanApproved, PlanProposed
 from blueflame.model.spend import NO_SPEND, Spend
+from blueflame.model.task import TaskState
 from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand
 from blueflame.session.replay import replay
 
 UNKNOWN_MODEL = "not known"
+DONE = frozenset({TaskState.MERGED, TaskState.VALIDATED})  # stays when a new plan is approved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +94,13 @@ def split_by_model(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) 
 
 
 def forecast_cost(events: Sequence[JournalEntry]) -> CostRange | None:
-    """Estimate the cost of the newest plan as it was shown then, with the limits of that time."""
+    """Estimate the cost of the session with its newest plan, as it was then: a new plan does not have what was done."""
     plans = [n for n, each in enumerate(events) if isinstance(each.event, PlanApproved | PlanProposed)]
     if not plans:
         return None
     planned = events[plans[-1]].event
     assert isinstance(planned, PlanApproved | PlanProposed)
     session = replay(events[: plans[-1] + 1])
-    return estimate_cost(planned.tasks, session.limits, session.workflow, is_planned=is_planned_by_hand(session))
+    done = {name: record.task for name, record in session.tasks.items() if record.state in DONE}
+    tasks = tuple((done | {task.id: task for task in planned.tasks}).values())
+    return estimate_cost(tasks, session.limits, session.workflow, is_planned=is_planned_by_hand(session))

@@ -98,8 +98,8 @@ def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> No
     fresh = {task.id: TaskRecord(task=task) for task in event.tasks}
     for name in fresh.keys() & session.tasks.keys():
         old = session.tasks[name]
-        same = replace(fresh[name], attempts=old.attempts, history=old.history, failures=old.failures)
-        fresh[name] = grant_attempt(same)  # who approved the plan asked for it
+        known = replace(fresh[name], attempts=old.attempts, history=old.history, verdicts=old.verdicts)
+        fresh[name] = grant_attempt(replace(known, failures=old.failures))  # who approved the plan asked for it
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}
