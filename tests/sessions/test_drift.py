@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from blueflame.config.show import compute_digest, compute_resolved_digest
+from blueflame.journal.journal import REFUSED, WAITING
 from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept, GateWithdrawn
-from blueflame.model.gate import Gate
+from blueflame.model.gate import Gate, GateKind
 from blueflame.model.settings import Settings
 from blueflame.orchestrator import cycle_boundary
 from blueflame.orchestrator.cycle_boundary import detect_drift
 from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.session_settings import load_settings, save_settings
+from blueflame.orchestrator.sessions import send_and_wait
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from blueflame.system.layout import ProjectPaths
@@ -213,3 +215,29 @@ def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tm
 
     assert found is not None
     assert found.project.name == "x"
+
+
+def test_an_answer_that_was_kept_while_no_process_ran_is_taken_by_the_resume(outside: Stage) -> None:
+    outside.play(task(1))
+    drifting: dict[str, list[Reply]] = {"plan": [changing(outside, limits={"max_retries": 7})], "drift": ["wait"]}
+    stopped = outside.run(drifting, until=lambda session: session.is_asking(GateKind.DRIFT))
+    outside.post(stopped.session, "answer", gate="drift", choice="use", by="Анна")
+
+    result = outside.resume()
+
+    assert result.gates == ["changeset-cs-001"]
+    assert result.session.limits.max_retries == 7
+
+
+def test_the_first_of_two_answers_that_are_kept_counts_and_the_second_is_refused(outside: Stage) -> None:
+    outside.play(task(1))
+    drifting: dict[str, list[Reply]] = {"plan": [changing(outside, limits={"max_retries": 7})], "drift": ["wait"]}
+    stopped = outside.run(drifting, until=lambda session: session.is_asking(GateKind.DRIFT))
+    project, session = outside.project(), stopped.session.id
+
+    first = send_and_wait(project, session, "answer", {"gate": "drift", "choice": "keep", "by": "Анна"})
+    second = send_and_wait(project, session, "answer", {"gate": "drift", "choice": "use", "by": "Борис"})
+
+    assert (first.state, second.state) == (WAITING, REFUSED)
+    assert second.reply == "gate drift was already answered: keep (by Анна), applied when the session is resumed"
+    assert outside.resume().session.limits.max_retries == 2

@@ -726,6 +726,32 @@ def test_a_checkout_that_stays_dirty_holds_the_landing_instead_of_using_up_the_c
     check_finished(stage, attempts=1)
 
 
+def test_a_setup_that_a_person_corrects_in_the_configuration_is_tried_as_it_is_now(stage: Stage) -> None:
+    """Without a new wave, which would compare the configuration, the session would fail in the same way for ever."""
+    stage.reconfigure(worktree={"setup": ["no-such-program"]})
+    stage.play(task(1))
+    assert stage.run(STOP).session.exit_code is ExitCode.WORLD
+    stage.reconfigure(worktree={"setup": ["true"]})
+
+    result = stage.resume({"drift": ["use"]})
+
+    assert result.gates == ["drift", "changeset-cs-001"]
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 0
+
+
+def test_a_configuration_that_is_kept_is_asked_about_once_while_an_act_is_tried_again(stage: Stage) -> None:
+    stage.reconfigure(worktree={"setup": ["no-such-program"]})
+    stage.play(task(1))
+    stage.run(STOP)
+    stage.reconfigure(worktree={"setup": ["true"]})
+
+    result = stage.resume({"drift": ["keep"], **STOP})
+
+    assert result.gates == ["drift", "environment-2"]
+    assert result.session.exit_code is ExitCode.WORLD
+
+
 def test_a_check_that_hangs_on_the_base_as_well_blames_no_task(stage: Stage, tmp_path: Path) -> None:
     server = tmp_path / "server"
     checks = {"enabled": True, "commands": [f"test -e '{server}' || sleep 60"], "timeout": "1s"}

@@ -53,6 +53,7 @@ class OrchestratorStarted:
     degraded: str = ""  # what does not hold agents on this machine; empty when everything does
     lost: str = ""  # what the journal has lost; empty for nothing
     client: str = ""  # which MCP client asked for it, for whom; empty for a command that a person gave
+    answered: tuple[str, ...] = ()  # gates whose answers were sent while no process ran, and are taken next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,10 +34,7 @@ SAVE_SECONDS = 1.0  # between two looks at a configuration that cannot be used
 async def cross_boundary(
     context: SessionContext, session: Session, effect: CrossBoundary, _emit: Emit
 ) -> Sequence[Event]:
-    drift = await asyncio.to_thread(detect_drift, context, session)
-    if drift is not None and not drift.digest:  # an editor may be about to write the rest of the file
-        await context.clock.sleep(SAVE_SECONDS)
-        drift = await asyncio.to_thread(detect_drift, context, session)
+    drift = await find_drift(context, session)
     if drift is not None:
         return [drift]
     edit = None if effect.stage else await asyncio.to_thread(_read_edit, context, session)
@@ -86,6 +83,15 @@ def _find_line(found: EditedTasksFile, problem: str) -> str:
     """The line of the task that a problem names."""
     named = next((name for name in found.lines if name in problem), None)
     return f":{found.lines[named]}" if named else ""
+
+
+async def find_drift(context: SessionContext, session: Session) -> ConfigDrifted | None:
+    """Compare the file with the session's configuration, and once more if an editor may be about to write the rest."""
+    drift = await asyncio.to_thread(detect_drift, context, session)
+    if drift is not None and not drift.digest:
+        await context.clock.sleep(SAVE_SECONDS)
+        drift = await asyncio.to_thread(detect_drift, context, session)
+    return drift
 
 
 def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | None:

@@ -61,7 +61,7 @@ from blueflame.orchestrator.reconcile import (
     set_aside_unknown,
 )
 from blueflame.orchestrator.session_settings import save_settings
-from blueflame.orchestrator.sessions import list_foreign_sessions, load_session
+from blueflame.orchestrator.sessions import list_foreign_sessions, list_kept_answers, load_session
 from blueflame.orchestrator.triage import list_known_records
 from blueflame.orchestrator.trust import require_trust
 from blueflame.orchestrator.wiring import build_context, build_runtime_set, find_memory_problem, run_observers
@@ -264,6 +264,7 @@ async def execute_session(
         lost=lost,
         client=context.environ.get(CALLER_VARIABLE, ""),
         degraded=await asyncio.to_thread(describe_degraded, context.settings.sandbox.level),
+        answered=tuple(str(kept.body.get("gate")) for kept in list_kept_answers(journal, session.id)),
     )
     try:
         async with run_observers(context, journal, session, warn) as ours:

@@ -41,7 +41,7 @@ from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kep
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
-from blueflame.orchestrator.cycle_boundary import await_config, cross_boundary
+from blueflame.orchestrator.cycle_boundary import await_config, cross_boundary, find_drift
 from blueflame.orchestrator.engine.pool import find_pool
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.monitors.accounts import find_shared_wait
@@ -429,10 +429,16 @@ class SessionLoop:
             self._wake.set()
 
     async def _act(self, effect: Effect) -> Sequence[Event]:
-        """Act; what fails outside of us is held and tried again (session/environment), never a task's fault."""
+        """Act; what fails outside of us is held and tried again (session/environment), never a task's fault.
+
+        The configuration may be what a person repaired: before another try it is read again.
+        """
         act = name_act(self.session, effect)
         context = replace(self.context, unneeded=self._unneeded.setdefault(effect, []))
         try:
+            is_retry = act in self.session.retrying and not self.session.stopping
+            if is_retry and (drift := await find_drift(self.context, self.session)) is not None:
+                return [drift]
             events = await EFFECT_HANDLERS[type(effect)](context, self.session, effect, self.submit)
         except (WorldError, Refused, OSError) as error:
             return [report_problem(self.session, act, describe_error(error), self.context.clock.now())]

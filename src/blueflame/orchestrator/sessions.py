@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from blueflame.git.repository import Repository, list_other_worktrees
 from blueflame.journal.database import refuse_wal_without_file
-from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
+from blueflame.journal.journal import REFUSED, WAITING, Journal, Message, MessageReply
 from blueflame.model.errors import JournalError, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.engine.presence import OrchestratorPresence
 
 REPLY_TIMEOUT = 15.0
+ANSWER = "answer"  # the kind of a message that answers a gate
 POLL_SECONDS = 0.05
 STATE_REFS = "refs/blueflame/"
 
@@ -123,9 +124,27 @@ def send_and_wait(project: Project, session: str, kind: str, body: Mapping[str, 
                 return reply
             time.sleep(POLL_SECONDS)  # another process answers through the journal: polling is the only way
         reply, found = journal.read_reply(message), load_session(journal, session)
+        first = _find_kept_answer(journal, session, body, message) if kind == ANSWER else None
     if reply.state == WAITING and found.ended:
         return MessageReply(REFUSED, f"{session} has ended: it came too late")
+    if reply.state == WAITING and first is not None:
+        given = f"{first.body.get('choice')} (by {first.body.get('by')})"
+        words = f"gate {body.get('gate')} was already answered: {given}, applied when the session is resumed"
+        with Journal.open(project.state.journal) as journal:
+            journal.settle(message, accepted=False, reply=words)
+        return MessageReply(REFUSED, words)
     return reply
+
+
+def list_kept_answers(journal: Journal, session: str) -> tuple[Message, ...]:
+    """Return the answers to gates that wait for an orchestrator, oldest first."""
+    return tuple(message for message in journal.list_waiting(session) if message.kind == ANSWER)
+
+
+def _find_kept_answer(journal: Journal, session: str, body: Mapping[str, object], before: int) -> Message | None:
+    """Find an earlier answer to the same gate that no orchestrator has taken yet: the first one counts."""
+    kept = (each for each in list_kept_answers(journal, session) if each.id < before)
+    return next((each for each in kept if each.body.get("gate") == body.get("gate")), None)
 
 
 def find_running_pid(project: Project) -> int | None:

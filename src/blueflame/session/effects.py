@@ -156,7 +156,13 @@ def effects_due(session: Session) -> tuple[Effect, ...]:
     if not session.problems:
         return effects
     waits = () if session.stopping else tuple(AwaitEnvironment(problem.act) for problem in list_held(session))
-    return (*(effect for effect in effects if not is_held(session, name_act(session, effect))), *waits)
+    return (*(effect for effect in effects if not _must_wait(session, name_act(session, effect))), *waits)
+
+
+def _must_wait(session: Session, act: str) -> bool:
+    """Whether the act is held, or tried again once it is known with which configuration."""
+    is_asking = session.is_asking(GateKind.DRIFT) and not session.stopping
+    return is_held(session, act) or (is_asking and act in session.retrying)
 
 
 def list_effects(session: Session) -> tuple[Effect, ...]:
@@ -182,7 +188,10 @@ def list_effects(session: Session) -> tuple[Effect, ...]:
 
 
 def _waits_for_person(session: Session, parked: RuntimeParked) -> bool:
-    return parked.kind in ACCOUNT_KINDS and (parked.until is None or session.is_asking(GateKind.DRIFT))
+    of_account = parked.kind in ACCOUNT_KINDS
+    if of_account and parked.until is None:
+        return True
+    return (of_account or parked.outages > 0) and session.is_asking(GateKind.DRIFT)
 
 
 def _list_cancellations(session: Session) -> Iterator[Effect]:

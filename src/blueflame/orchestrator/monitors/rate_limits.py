@@ -5,7 +5,6 @@ No state is kept: after a crash the next orchestrator reads the same files.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.orchestrator.cycle_boundary import detect_drift
+from blueflame.orchestrator.cycle_boundary import find_drift
 from blueflame.orchestrator.engine.interface import Running
 from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.session.effects import AwaitRuntime
@@ -24,6 +23,7 @@ from blueflame.system.files import explain_file_errors
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 5.0
+REST_OVER = "the rest is over"
 STALE_SECONDS = 60.0  # then a shared wait without an end expires
 
 
@@ -43,13 +43,14 @@ async def await_runtime(
     while (parked := session.parked.get(effect.runtime)) is not None:
         now = context.clock.now()
         if parked.kind in ACCOUNT_KINDS:
-            drift = await asyncio.to_thread(detect_drift, context, session)
+            drift = await find_drift(context, session)
             return [drift or RuntimeResumed(runtime=effect.runtime, reason="a person asked to try again")]
         resting = parked.outages > 0 and parked.until is not None and now < parked.until
         if not resting and not await find_waits(context, session, effect.runtime, now):
             remove_shared_wait(find_shared_wait(context, effect.runtime))
-            reason = "the rest is over" if parked.outages else "no agent waits for it any more"
-            return [RuntimeResumed(runtime=effect.runtime, reason=reason)]
+            if parked.outages:  # the address of the provider may be what a person corrected
+                return [await find_drift(context, session) or RuntimeResumed(runtime=effect.runtime, reason=REST_OVER)]
+            return [RuntimeResumed(runtime=effect.runtime, reason="no agent waits for it any more")]
         await context.clock.sleep(POLL_SECONDS)
     return []
 

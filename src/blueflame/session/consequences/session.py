@@ -35,12 +35,13 @@ def _handle_orchestrator_started(session: Session, event: OrchestratorStarted, n
     yield from redo_missing(session, event.missing, now)
     yield from retry_all(session, by=RESUMED)
     for name, gate in session.open_gates.items():
-        if gate.kind in ASKED_AGAIN:
+        if gate.kind in ASKED_AGAIN and name not in event.answered:
             yield GateWithdrawn(gate=name, reason="the session was resumed")
     for runtime, parked in session.parked.items():
         if parked.kind in ACCOUNT_KINDS:
             yield from try_account_again(session, runtime, now)
-            if asked := session.gate_subjects.get((GateKind.RATE_LIMIT, runtime)):
+            asked = session.gate_subjects.get((GateKind.RATE_LIMIT, runtime))
+            if asked and asked not in event.answered:
                 yield GateWithdrawn(gate=asked, reason="the session was resumed")
 
 
