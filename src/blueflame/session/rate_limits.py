@@ -22,7 +22,7 @@ ASK_AFTER_OUTAGES = 5  # outages in a row
 OUTAGE_WORDS: Mapping[str, str] = {
     RATE_LIMIT: "rate-limited by the provider",
     OUTAGE: "the provider reports an error",
-    NETWORK: "the provider cannot be reached: the network is down, the agents are not at fault",
+    NETWORK: "the provider cannot be reached or does not answer as it should, the agents are not at fault",
     LOGIN: "the provider refuses the login",
     CREDIT: "the account has no credit left",
     MODEL: "the model does not exist for this account",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from blueflame.model.attempt import WORKER, Duty, Ending
@@ -17,6 +19,7 @@ from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import TaskState
 from blueflame.session.decide import next_events
 from blueflame.session.effects import AwaitRuntime, effects_due
+from blueflame.session.gates.questions import open_rate_limit_gate
 from blueflame.session.next_try import JITTER, compute_wait
 from blueflame.session.rate_limits import (
     ASK_AFTER_OUTAGES,
@@ -191,7 +194,7 @@ def test_a_parked_runtime_is_described_in_one_line(event: RuntimeParked, words: 
 
 
 def test_a_network_problem_is_not_blamed_on_the_agents() -> None:
-    assert "the network is down, the agents are not at fault" in describe_parked(parked(kind="network"))
+    assert "does not answer as it should, the agents are not at fault" in describe_parked(parked(kind="network"))
 
 
 def of_other_runtime(session: Session) -> list[RuntimeParked]:
@@ -270,3 +273,10 @@ def test_the_fix_of_an_account_is_named(kind: str, fix: str) -> None:
         kind, role="worker", model="sonnet-9", runtime="claude", how_to_log_in="log in with 'x'"
     )
     assert found == fix
+
+
+def test_the_gate_of_an_outage_says_what_the_provider_answered() -> None:
+    reason = "localhost: its certificate cannot be trusted: self-signed certificate"
+    opened = open_rate_limit_gate(story(Outcomes(task(1))).session, replace(parked(kind="network"), reason=reason))
+    assert opened.gate.title.endswith(reason)
+    assert "network is down" not in opened.gate.title

@@ -272,9 +272,7 @@ def open_rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
         "outages": parked.outages,
     }
     without = {"wait"} if parked.kind in ACCOUNT_KINDS else set()  # an open gate waits
-    title = f"{describe_parked(parked)}."
-    if parked.kind in ACCOUNT_KINDS and parked.reason:
-        title += f" {parked.reason}"
+    title = f"{describe_parked(parked)}. {parked.reason}".rstrip()
     return _open_gate(session, GateKind.RATE_LIMIT, parked.runtime, title, without=without, evidence=evidence)
 
 
