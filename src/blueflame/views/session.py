@@ -313,7 +313,7 @@ def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) 
 
 def _describe_parked(parked: RuntimeParked, now: float) -> str:
     left = f" (in {format_duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
-    reason = f": {parked.reason.splitlines()[0]}" if parked.reason else ""
+    reason = f": {clean_line(parked.reason)}" if parked.reason else ""
     return describe_parked(parked) + format_until(parked.until) + left + reason
 
 

@@ -320,6 +320,8 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("git fetch in /x: fatal: Too many open files; close other programs", "limit"),
         ("git gc in /x: error: Input/output error; check the disk", "io"),
         ("programs of checks cannot be started, on the base either: `x` (exit 126)\nPermission denied", "missing"),
+        ("checks do not end in time, on the base either: `x` (ended after 9 s); repair what they wait for", "endless"),
+        ("'./hook.sh' cannot be run in /x: sh: Permission denied; install its program", "command"),
         ("a rebase of main is under way (/x/.git/rebase-merge); finish or abort it first", "under_way"),
         ("cannot prepare the sandbox in /x: odd", "sandbox"),
         ("git cat-file in /x: bad object", "git"),

@@ -25,7 +25,7 @@ MAX_TRIES = 5  # when it or its warden was killed each time
 EXIT_STOPPED = 1
 SIGNAL_EXIT_BASE = 128
 CANNOT_RUN = frozenset({126, 127})  # of the shell: it cannot execute the program, or did not find it
-RUN_FIX = "install its program, or make it executable"
+RUN_FIX = "install its program, make it executable, or correct the command"
 MAX_LOG_BYTES = 1000
 
 
