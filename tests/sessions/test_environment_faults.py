@@ -773,14 +773,3 @@ def test_a_check_that_hangs_on_the_base_since_it_was_green_there_blames_no_task(
     check_hindered(stage.run(STOP, observers=[at(Checked, server.unlink)]), "checks")
     server.touch()
     check_finished(stage, attempts=2)
-
-
-def test_a_result_that_makes_a_check_hang_is_still_blamed(stage: Stage) -> None:
-    checks = {"enabled": True, "commands": ["test ! -e src/1.txt || sleep 60"], "timeout": "1s"}
-    stage.reconfigure(validation={"validator_diagnostics": checks})
-    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
-
-    result = stage.run({"validation": ["drop"]})
-
-    assert result.states == {"task-001": "dropped"}
-    assert not result.of(EnvironmentFailed)

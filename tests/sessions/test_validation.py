@@ -117,7 +117,7 @@ def test_a_setup_that_fails_before_the_checks_is_a_red_check(stage: Stage) -> No
 
 
 def test_a_check_that_takes_too_long_is_red(stage: Stage) -> None:
-    diagnostics = {"commands": ["echo waiting; sleep 60"], "timeout": "1s"}
+    diagnostics = {"commands": ["echo waiting; test ! -e src/1.txt || sleep 60"], "timeout": "1s"}
     stage.reconfigure(validation={"validator_diagnostics": diagnostics})
     stage.play(task(1))
     reported = stage.run({"validation": ["drop"]})
