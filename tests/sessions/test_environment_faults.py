@@ -740,6 +740,19 @@ def test_a_setup_that_a_person_corrects_in_the_configuration_is_tried_as_it_is_n
     assert result.session.tasks["task-001"].retries == 0
 
 
+def test_a_stop_at_a_changed_configuration_starts_nothing_that_failed_before(stage: Stage) -> None:
+    stage.reconfigure(worktree={"setup": ["no-such-program"]})
+    stage.play(task(1))
+    failed = len(stage.run(STOP).of(AttemptEnded))
+    stage.reconfigure(worktree={"setup": ["true"]})
+
+    stopped = stage.resume({"drift": ["stop"]})
+
+    assert len(stopped.of(AttemptEnded)) == failed
+    assert not stopped.session.ended
+    assert stage.resume({"drift": ["use"]}).session.outcome == "completed"
+
+
 def test_a_configuration_that_is_kept_is_asked_about_once_while_an_act_is_tried_again(stage: Stage) -> None:
     stage.reconfigure(worktree={"setup": ["no-such-program"]})
     stage.play(task(1))

@@ -35,7 +35,7 @@ from blueflame.model.event import (
     RuntimeResumed,
     StopRequested,
 )
-from blueflame.model.gate import Answer, Gate
+from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.orchestrator.attempts.check_commit import release_left_scratch, release_unneeded, run_diagnostics
 from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared, wait_before_clearing
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
@@ -436,7 +436,8 @@ class SessionLoop:
         act = name_act(self.session, effect)
         context = replace(self.context, unneeded=self._unneeded.setdefault(effect, []))
         try:
-            is_retry = act in self.session.retrying and not self.session.stopping
+            is_known = bool(self.session.stopping) or self.session.is_asking(GateKind.DRIFT)
+            is_retry = act in self.session.retrying and not is_known
             if is_retry and (drift := await find_drift(self.context, self.session)) is not None:
                 return [drift]
             events = await EFFECT_HANDLERS[type(effect)](context, self.session, effect, self.submit)

@@ -11,7 +11,7 @@ from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import GateKind
 from blueflame.session.changesets.queue import find_next_changeset
 from blueflame.session.clarifications import find_deadline
-from blueflame.session.environment import is_held, list_held, name_attempt_act
+from blueflame.session.environment import awaits_config, is_held, list_held, name_attempt_act
 from blueflame.session.gates.questions import is_unusable_config
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
@@ -160,9 +160,7 @@ def effects_due(session: Session) -> tuple[Effect, ...]:
 
 
 def _must_wait(session: Session, act: str) -> bool:
-    """Whether the act is held, or tried again once it is known with which configuration."""
-    is_asking = session.is_asking(GateKind.DRIFT) and not session.stopping
-    return is_held(session, act) or (is_asking and act in session.retrying)
+    return is_held(session, act) or awaits_config(session, act)
 
 
 def list_effects(session: Session) -> tuple[Effect, ...]:

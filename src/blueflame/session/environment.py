@@ -132,6 +132,17 @@ def is_held(session: Session, act: str) -> bool:
     return act in session.problems and act not in session.retrying
 
 
+def awaits_config(session: Session, act: str) -> bool:
+    """Whether the act is tried again only when a person has said with which configuration; a stop is such an answer."""
+    is_open = session.is_asking(GateKind.DRIFT) or (bool(session.stopping) and session.drift is not None)
+    return is_open and act in session.retrying and not _has_started(session, act)
+
+
+def _has_started(session: Session, act: str) -> bool:
+    live = (session.attempts[name] for name in session.live)
+    return any(each.started_at is not None and name_attempt_act(each.attempt) == act for each in live)
+
+
 def list_held(session: Session) -> tuple[EnvironmentFailed, ...]:
     return tuple(problem for act, problem in session.problems.items() if act not in session.retrying)
 
@@ -170,7 +181,8 @@ def should_ask(problem: EnvironmentFailed) -> bool:
 
 def list_attempts_at_work(session: Session) -> tuple[str, ...]:
     """The live attempts that a stop waits for: one that is held is left to the next orchestrator."""
-    return tuple(name for name, attempt in session.live.items() if not is_held(session, name_attempt_act(attempt)))
+    acts = {name: name_attempt_act(attempt) for name, attempt in session.live.items()}
+    return tuple(name for name, act in acts.items() if not is_held(session, act) and not awaits_config(session, act))
 
 
 def retry_all(session: Session, by: str = "") -> Iterator[EnvironmentRetried]:
