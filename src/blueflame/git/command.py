@@ -104,8 +104,9 @@ FIXES = (
     (r"Cannot allocate memory|[Oo]ut of memory", "free some memory"),
     (r"Input/output error|Structure needs cleaning|Stale file handle", "check the disk"),
     (r"Not a valid (commit|object) name [0-9a-f]{40}", "get that commit back with 'git fetch', or restore it"),
+    (r"object file .* is empty", f"remove that file, in which nothing is left; then {RESTORE_OBJECTS}"),
     (
-        r"loose object .* is corrupt|bad (tree )?object|missing (blob|tree|commit)|object file .* is empty|inflate:|"
+        r"loose object .* is corrupt|bad (tree )?object|missing (blob|tree|commit)|inflate:|"
         r"unable to read (tree|sha1 file|[0-9a-f]{40})|packfile .* (cannot be|does not match)|[Cc]ould not read \w{40}",
         RESTORE_OBJECTS,
     ),

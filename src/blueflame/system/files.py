@@ -19,7 +19,7 @@ from blueflame.system.fd import sync_path, write_to_end
 ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some disk space and try again",
     errno.EDQUOT: "your disk quota is used up: free some space and try again",
-    errno.EROFS: "the file system is read-only: use another path",
+    errno.EROFS: "the file system is read-only: make it writable, or use another path",
     errno.EACCES: "fix its permissions",
     errno.EPERM: "fix its permissions, or its attributes (lsattr)",
     errno.EISDIR: "a folder is in the way: move it away",

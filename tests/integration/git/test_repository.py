@@ -89,7 +89,10 @@ def test_a_damaged_index_names_the_fix(repo: Path) -> None:
         ("fatal: Unable to create temporary file: Read-only file system", "writable"),
         ("fatal: fork: retry: Resource temporarily unavailable", "ulimit -u"),
         ("fatal: Too many open files", "ulimit -n"),
-        ("error: object file .git/objects/00/11 is empty", "git fsck"),
+        (
+            "error: object file .git/objects/00/11 is empty",
+            "remove that file, in which nothing is left; then run 'git fsck'",
+        ),
         (" ! [rejected] a -> b (non-fast-forward)", "rename or delete it there"),
         (f"fatal: Not a valid commit name {'d1' * 20}", "git fetch"),
         ("error: cannot run /nowhere/clean: No such file or directory", "install that program"),
