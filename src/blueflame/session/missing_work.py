@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from blueflame.model.attempt import AttemptOutcome, Ending
-from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn
-from blueflame.model.task import FINISHED, HistoryResult, Result, TaskRecord, TaskState
+from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn, TaskMoved
+from blueflame.model.task import FINISHED, Cause, HistoryResult, Result, TaskRecord, TaskState
 from blueflame.session.cascade import defer_tasks_built_on
 from blueflame.session.changesets.queue import trim_changeset
 from blueflame.session.retries import requeue_with_history
@@ -57,6 +57,7 @@ def redo_missing(session: Session, missing: Collection[str], now: float) -> Iter
     for name in tasks:
         if name not in session.changeset_of:
             yield requeue_with_history(session, name, HistoryResult.STALE, now, reason)
+            yield TaskMoved(task=name, cause=Cause.RENEW, keeps_retries=True)  # at once: it needs no other cycle
             yield from defer_tasks_built_on(session, (name,), f"{name} is being redone: {reason}")
     for name in rebuilt:
         build = session.changesets[name].build

@@ -199,7 +199,7 @@ MOVED: Mapping[Cause, str] = {
     Cause.PRESENT: "is presented again",
     Cause.BLOCK: "is blocked",
     Cause.UNBLOCK: "is no longer blocked",
-    Cause.RENEW: "starts again in the new cycle",
+    Cause.RENEW: "starts again",
     Cause.DROP: "was dropped",
 }
 

@@ -291,9 +291,10 @@ def test_an_attempt_whose_foundation_is_gone_is_lost_when_the_session_is_resumed
 
     assert session.live == {}
     assert {each: record.state for each, record in session.tasks.items()} == {
-        "task-001": TaskState.REQUEUED,
+        "task-001": TaskState.PENDING,
         "task-002": TaskState.PENDING,
     }
+    assert session.cycle == 1
     assert {record.retries for record in session.tasks.values()} == {0}
 
 
