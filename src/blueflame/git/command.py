@@ -89,7 +89,7 @@ FIXES = (
     ),
     (
         r"not uptodate\. Cannot",
-        "git was told not to look at that file, and it has changes: commit or stash it after 'git update-index "
+        "git ignores changes of that file, and it has some: commit or stash it after 'git update-index "
         "--no-assume-unchanged --no-skip-worktree' for it",
     ),
     (r"from promisor remote", "make that remote reachable: it has what this partial clone has not"),

@@ -139,7 +139,7 @@ def test_an_untracked_file_in_the_way_is_not_overwritten(ours: Repository, new: 
 
 
 @pytest.mark.parametrize("mark", ["assume-unchanged", "skip-worktree"])
-def test_a_change_that_git_was_told_not_to_see_is_kept_and_the_error_says_how_to_see_it(
+def test_a_change_that_is_hidden_from_git_is_kept_and_the_error_says_how_to_see_it(
     ours: Repository, new: str, git: Git, mark: str
 ) -> None:
     git(ours.root, "update-index", f"--{mark}", "README.md")
