@@ -287,9 +287,11 @@ async def _release_earlier(context: SessionContext) -> None:
 
 
 def release_unneeded(context: SessionContext, unneeded: list[ScratchCheckout]) -> None:
-    while unneeded:
-        release_checkout(context, *unneeded[0])
-        del unneeded[0]
+    """A stop ends the wait for this and not its thread: the next one may find the same checkouts, or none any more."""
+    for each in tuple(unneeded):
+        release_checkout(context, *each)
+        with suppress(ValueError):
+            unneeded.remove(each)
 
 
 def release_left_scratch(context: SessionContext, session: Session) -> None:
