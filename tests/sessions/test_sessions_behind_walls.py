@@ -154,6 +154,35 @@ def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Sta
     assert "src/other.txt" not in walled.files()
 
 
+@pytest.mark.parametrize("level", [pytest.param("standard", marks=needs_sandbox), "off"])
+def test_what_a_setup_changed_and_an_agent_committed_is_put_back(walled: Stage, level: str) -> None:
+    walled.reconfigure(
+        sandbox={"level": level},
+        limits=ONCE,
+        permissions={"allowed_paths": ["src/**"], "blocked_paths": []},
+        worktree={"setup": ["echo rewritten >>README.md; echo new >new.txt", "mv src/app.py src/main.py"]},
+    )
+    before = walled.files()
+    commit = "git commit -qam 'feat(task-001): all at once'"
+    alone = {"run": commit, "rogue": True}
+    beside = {"run": f"echo own >>README.md; echo two >>src/1.txt; {commit}", "rogue": True}
+    walled.play(task(1), workers={1: [alone, *writes("src/1.txt", "one"), beside]})
+    reported = walled.run()
+    assert reported.session.outcome == "completed"
+    assert last(reported).put_back == ("README.md", "src/app.py")
+    assert set(walled.files()) == {*before, "src/1.txt"}
+    assert walled.read("src/1.txt") == "one\ntwo\n"
+    assert "rewritten" not in walled.read("README.md")
+    assert last(reported).commits == 2, "a commit of nothing else is left out"
+
+
+def test_an_agent_that_commits_only_what_a_setup_changed_has_done_nothing(walled: Stage) -> None:
+    walled.reconfigure(limits=ONCE, worktree={"setup": ["echo rewritten >>README.md"]}, sandbox={"level": "off"})
+    commit = {"run": "git commit -qam 'feat(task-001): all at once'", "rogue": True}
+    walled.play(task(1), workers={1: [commit]})
+    assert last(walled.run(STOP)).ending is Ending.NO_COMMITS
+
+
 @needs_sandbox
 @pytest.mark.parametrize("how", [True, "hidden"])
 def test_a_rogue_reaches_nothing_outside_of_its_box(walled: Stage, how: object) -> None:

@@ -1,14 +1,17 @@
-"""Rebase and reword commits and revert landings, in the object store, like merges."""
+"""Rebase, reword and cut commits and revert landings, in the object store, like merges."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
 from blueflame.git.merge import MergeConflict, compute_merge, create_commit, find_tree
 from blueflame.git.repository import Repository
+from blueflame.git.trees import edit_tree, list_tree
 
 TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: .+")
 LOG_FORMAT = "%H%x00%P%x00%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B"
@@ -65,11 +68,34 @@ def reword_commits(repo: Repository, base: str, tip: str, reword: Callable[[str]
 
     Authors and dates are kept: a repetition makes the same commits.
     """
+    return _remake_commits(repo, base, tip, lambda commit: (find_tree(repo, commit.sha), reword(commit.message)))
+
+
+def reset_paths(repo: Repository, base: str, tip: str, paths: Iterable[str]) -> str:
+    """Make the commits from base to tip again without their changes of these paths, and return the last.
+
+    Commits that changed nothing else are left out, so that it may be the base. Otherwise as `reword_commits`.
+    """
+    at_base = list_tree(repo, base)
+    entries = {path: at_base.get(path) for path in paths}
+    with TemporaryDirectory(prefix="blueflame-commits-") as folder:
+        index = Path(folder)
+        return _remake_commits(
+            repo, base, tip, lambda commit: (edit_tree(repo, commit.sha, entries, index), commit.message)
+        )
+
+
+def _remake_commits(repo: Repository, base: str, tip: str, remake: Callable[[_LoggedCommit], tuple[str, str]]) -> str:
+    """Make commits again with the trees and messages that `remake` gives; one that becomes empty is left out."""
     made: dict[str, str] = {}
     for commit in _read_log(repo, tip, f"^{base}"):
-        parents, message = [made.get(sha, sha) for sha in commit.parents], reword(commit.message)
-        if message.strip() != commit.message.strip() or (*parents,) != commit.parents:
-            made[commit.sha] = create_commit(repo, find_tree(repo, commit.sha), parents, message, commit.written)
+        parents = tuple(dict.fromkeys(made.get(sha, sha) for sha in commit.parents))
+        tree, message = remake(commit)
+        was = find_tree(repo, commit.sha)
+        if tree != was and [tree] == [find_tree(repo, sha) for sha in parents]:
+            made[commit.sha] = parents[0]
+        elif tree != was or parents != commit.parents or message.strip() != commit.message.strip():
+            made[commit.sha] = create_commit(repo, tree, parents, message, commit.written)
     return made.get(tip, tip)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.git.command import remember_answers, run_git, split_nul
@@ -34,6 +35,16 @@ def list_tree(repo: Repository, sha: str) -> Mapping[str, TreeEntry]:
     return {
         path: TreeEntry(mode, blob) for (mode, _, blob), path in ((head.split(" "), path) for head, _, path in heads)
     }
+
+
+def edit_tree(repo: Repository, sha: str, entries: Mapping[str, TreeEntry | None], folder: Path) -> str:
+    """Return the tree of a commit with other entries; None removes one. `folder` is for a temporary index."""
+    env = {"GIT_INDEX_FILE": str(folder / "index")}
+    none = TreeEntry("0", "0" * len(sha))
+    lines = "".join(f"{mode} {blob}\t{path}\0" for path, (mode, blob) in ((p, e or none) for p, e in entries.items()))
+    run_git(repo.root, "read-tree", sha, env=env)
+    run_git(repo.root, "update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), env=env)
+    return run_git(repo.root, "write-tree", env=env).strip()
 
 
 def _change_base(repo: Repository, sha: str) -> Mapping[str, TreeEntry]:

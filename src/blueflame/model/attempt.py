@@ -157,6 +157,7 @@ class AttemptOutcome:
     violations: tuple[Violation, ...] = ()
     unfinished: str | None = None  # a commit of ours with what it had not committed
     defied: tuple[str, ...] = ()  # calls that the watcher refused and the agent made nevertheless
+    put_back: tuple[str, ...] = ()  # files that its commits no longer change: a setup command did, and it may not
     output: Mapping[str, Any] | None = None
     spend: Spend = NO_SPEND
     seconds: float = 0.0  # of work: without those that it waited, except in earlier journals
@@ -174,7 +175,10 @@ class AttemptOutcome:
     @property
     def remark(self) -> str:
         """What a person should know, also if it passed; empty if there is nothing."""
-        return f"did what the watcher refused: {'; '.join(self.defied)}" if self.defied else ""
+        defied = f"did what the watcher refused: {'; '.join(self.defied)}" if self.defied else ""
+        names = ", ".join(self.put_back)
+        reset = f"committed what a setup command had changed, which was put back: {names}" if names else ""
+        return "; it ".join(filter(None, (defied, reset)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -367,6 +367,7 @@ def _build_attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
         "notes": ended.notes if ended else "",
         "violations": [str(violation) for violation in (ended.violations if ended else ())],
         "defied": list(ended.defied) if ended else [],
+        "put_back": list(ended.put_back) if ended else [],
         "output": ended.output if ended else None,
         "messages": [pick(each, "text by at delivered_at") for each in record.messages],
     }

@@ -5,7 +5,7 @@ cancel        a request to end (from the engine)   started       marks the one s
 stdout.log    output of the agent                  agent.json    identity of the agent, written before it runs
 stderr.log                                         status.json   state for views, at most once a second
 setup.log     output of the setup steps            outcome.json  how the attempt ended; nothing changes after it
-survey-before git status after the setup           survey-after  and after the agent, both run in the sandbox
+survey-before git status after the setup           survey-after  and after the agent, in the sandbox
 groups.json   its control groups                   usage.jsonl   usage of each model call, by the gateway
 attach.sock   the agent's terminal, if it has one  sent.jsonl    estimates of calls that have not ended
 hindrance     a link to words: why the outcome is not written

@@ -73,8 +73,6 @@ class LaunchFile:
         self.terminal = parse_terminal(read.get("terminal"))
         if self.sandbox is not None and self.sandbox.net == "none" and (self.watch or self.gateway):
             raise ValueError("sandbox: net is 'none': watch and gateway cannot be reached from inside")
-        if self.survey and self.sandbox is None:
-            raise ValueError("survey: there is no sandbox: a survey runs in the sandbox only")
 
 
 def read_launch(folder: str) -> LaunchFile:

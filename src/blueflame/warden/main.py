@@ -158,8 +158,11 @@ def _survey_finished_work(attempt: SupervisedAttempt, cookie: str) -> tuple[str,
 
 
 def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str, str] | None:
-    """Run git status in a sandbox; on failure there is no survey file. Return why it was not the agent's, else None."""
-    if not attempt.launch.survey:
+    """Run git status in a sandbox; on failure there is no survey file. Return why it was not the agent's, else None.
+
+    Without a sandbox it runs only before the agent, which could make git run code of its own.
+    """
+    if not attempt.launch.survey or (when == "after" and attempt.launch.sandbox is None):
         return None
     if attempt.poll_loop.stops:
         return "cancelled", "the warden was asked to stop by a signal"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.merge import CombinedCommit, MergeConflict, combine_commits, find_tree
-from blueflame.git.rebase import CannotRebase, rebase_in_sequence, revert_range, reword_commits
+from blueflame.git.rebase import CannotRebase, rebase_in_sequence, reset_paths, revert_range, reword_commits
 from blueflame.git.repository import Repository, open_repository
 
 Git = Callable[..., str]
@@ -114,3 +114,47 @@ def test_a_merge_keeps_its_parents_when_its_commits_are_reworded(ours: Repositor
     changed = reword_commits(ours, ours.base_sha, tip, lambda text: text.replace("wip", "Join them"))
     assert git(ours.root, "log", "-1", "--format=%P", changed).split() == [one, two]
     assert find_tree(ours, changed) == find_tree(ours, tip)
+
+
+def test_paths_are_reset_in_every_commit_and_a_commit_of_nothing_else_is_left_out(
+    ours: Repository, branch: Branch, git: Git
+) -> None:
+    base = branch(lock="0\n")
+    one = branch(base, a="1\n")
+    two = branch(one, lock="1\n", дом="1\n")
+    tip = branch(two, b="2\n", lock="2\n", new="2\n")
+    changed = reset_paths(ours, base, tip, ["lock", "new", "дом"])
+    assert git(ours.root, "log", "--reverse", "--format=%an %ad", f"{base}..{changed}") == "".join(
+        git(ours.root, "log", "-1", "--format=%an %ad", sha) for sha in (one, tip)
+    )
+    assert git(ours.root, "log", "--name-status", "--format=", f"{base}..{changed}").split() == ["A", "b", "A", "a"]
+    assert git(ours.root, "rev-parse", f"{changed}^").strip() == one, "what is right is taken as it is"
+    assert reset_paths(ours, base, tip, ["lock", "new", "дом"]) == changed, "again is the same as once"
+    assert reset_paths(ours, base, two, ["a", "lock", "дом"]) == base
+    assert reset_paths(ours, base, tip, ["README.md"]) == tip
+
+
+def test_a_removed_and_a_replaced_path_are_reset(ours: Repository, branch: Branch, git: Git) -> None:
+    base = branch(gone="0\n", file="0\n")
+    git(ours.root, "checkout", "-q", "--detach", base)
+    (ours.root / "gone").unlink()
+    (ours.root / "file").unlink()
+    (ours.root / "file").mkdir()
+    (ours.root / "file" / "inner").write_text("1\n")
+    git(ours.root, "add", "-A")
+    git(ours.root, "commit", "-q", "-m", "wip")
+    tip = git(ours.root, "rev-parse", "HEAD").strip()
+    assert reset_paths(ours, base, tip, ["gone", "file"]) == base
+
+
+def test_a_merge_keeps_its_parents_when_paths_are_reset(ours: Repository, branch: Branch, git: Git) -> None:
+    base = branch(lock="0\n")
+    one, two = branch(base, a="1\n", lock="1\n"), branch(base, lock="1\n")
+    three = branch(base, b="1\n")
+    git(ours.root, "checkout", "-q", "--detach", one)
+    git(ours.root, "merge", "-q", "--no-ff", "-m", "wip", three)
+    tip = git(ours.root, "rev-parse", "HEAD").strip()
+    changed = reset_paths(ours, base, tip, ["lock"])
+    parents = git(ours.root, "log", "-1", "--format=%P", changed).split()
+    assert parents == [reset_paths(ours, base, one, ["lock"]), three]
+    assert reset_paths(ours, base, two, ["lock"]) == base

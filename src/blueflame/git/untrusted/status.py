@@ -1,8 +1,8 @@
 """Find what was left uncommitted in a checkout: the git command, for the sandbox, and the parser of its output.
 
 `git status` in an agent's folder runs what the agent configured there (a file system monitor, filters, a nested
-repository), so it runs only in the sandbox. Its output is a hint: an agent can make its own repository hide files.
-It does not decide what lands.
+repository), so it runs only in the sandbox, or before the agent. Its output is a hint: an agent can make its own
+repository hide files. It does not decide what lands.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import run_git
 from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository
+from blueflame.git.trees import TreeEntry, edit_tree
 from blueflame.git.untrusted.live_changes import IgnoreCache, LiveCheckout, read_beneath
 
 MAX_FILES = 1_000  # more is not an agent's unfinished work
@@ -40,13 +41,8 @@ def commit_unfinished(repo: Repository, checkout: Path, tip: str, keeps: Callabl
             return None
         paths = "".join(f"{copy}\n" for copy, _mode in copies.values())
         shas = run_git(repo.root, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=paths).split()
-        entries = [f"{mode} {sha}\t{name}" for (name, (_, mode)), sha in zip(copies.items(), shas, strict=True)]
-        entries += [f"0 {'0' * len(tip)}\t{name}" for name in gone]
-        env = {"GIT_INDEX_FILE": str(folder / "index")}
-        run_git(repo.root, "read-tree", tip, env=env)
-        names = "".join(f"{entry}\0" for entry in entries).encode("utf-8", "surrogateescape")
-        run_git(repo.root, "update-index", "-z", "--index-info", stdin=names, env=env)
-        tree = run_git(repo.root, "write-tree", env=env).strip()
+        blobs = {name: TreeEntry(mode, sha) for (name, (_, mode)), sha in zip(copies.items(), shas, strict=True)}
+        tree = edit_tree(repo, tip, {**blobs, **dict.fromkeys(gone)}, folder)
     return create_commit(repo, tree, (tip,), MESSAGE)
 
 

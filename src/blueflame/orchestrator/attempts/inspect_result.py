@@ -40,6 +40,7 @@ from blueflame.model.ids import build_attempt_ref
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.attempts.probe_git import can_collect
+from blueflame.orchestrator.attempts.setup_changes import find_setup_changes, put_back
 from blueflame.orchestrator.commit_rules import build_subject_rule, find_author
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
@@ -88,7 +89,7 @@ def inspect_commits(
             read = _read_result(context, session, finished, find_more)  # git may have failed only once
     except (WorldError, UsageError) as error:
         return judge_unreadable(context, finished, error)
-    found, left, gaps, defied, broken = read
+    found, left, gaps, defied, broken, reset = read
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
     ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
     if ending is Ending.PASSED and tip is not None:
@@ -103,6 +104,7 @@ def inspect_commits(
         subject=commits[-1].subject if commits else "",
         violations=broken,
         defied=defied,
+        put_back=reset,
     )
 
 
@@ -112,6 +114,7 @@ class _ReadResult(NamedTuple):
     gaps: tuple[str, ...]
     defied: tuple[str, ...]
     broken: tuple[Violation, ...]
+    put_back: tuple[str, ...]
 
 
 def _read_result(
@@ -124,12 +127,28 @@ def _read_result(
     left = read_leftovers(context, finished)
     gaps = find_audit_gaps(context, finished)
     defied = find_defied(context, finished)
-    broken: tuple[Violation, ...] = ()
-    if isinstance(found, CollectedResult):
-        broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
-        if is_worded_wrongly(broken):
-            found, broken = _reword_commits(context, session, finished, found)
-    return _ReadResult(found, left, gaps, defied, broken)
+    broken = _list_violations(context, finished, found, left, find_more)
+    reset: tuple[str, ...] = ()
+    if isinstance(found, CollectedResult) and broken:
+        strays = {each.path for each in broken} & find_setup_changes(context, finished)
+        if strays:
+            reset, found = tuple(sorted(strays)), put_back(context, finished, found, strays)
+            broken = _list_violations(context, finished, found, left, find_more)
+    if isinstance(found, CollectedResult) and is_worded_wrongly(broken):
+        found, broken = _reword_commits(context, session, finished, found)
+    return _ReadResult(found, left, gaps, defied, broken, reset)
+
+
+def _list_violations(
+    context: SessionContext,
+    finished: FinishedAttempt,
+    found: CollectedResult | NoResult,
+    left: Leftovers | None,
+    find_more: Callable[[str], Iterable[Violation]],
+) -> tuple[Violation, ...]:
+    if isinstance(found, NoResult):
+        return ()
+    return tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
 
 
 def find_write_fault(context: SessionContext, finished: FinishedAttempt) -> str:
@@ -373,7 +392,7 @@ def read_leftovers(context: SessionContext, finished: FinishedAttempt) -> Leftov
 def _was_surveyed(context: SessionContext, attempt: str) -> bool:
     """Whether it was started with a survey, whatever this version or the settings say; if unknown, by the settings."""
     launch = read_object(context, attempt, "launch.json")
-    return bool(launch.get("survey")) if launch else context.settings.sandbox.level != "off"
+    return bool(launch.get("survey") and launch.get("sandbox")) if launch else context.settings.sandbox.level != "off"
 
 
 def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ...]:

@@ -77,10 +77,9 @@ def build_agent_walls(
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
         **({} if can_take_messages(find_runtime_kind(context.settings, attempt.runtime)) else {"notices": False}),
     }
-    survey = {"survey": list(build_status_argv())} if spec.level is not SandboxLevel.OFF else {}
     write_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
-    return _build_walls(spec, prepared, {"watch": watch, **survey, **terminal}, access)
+    return _build_walls(spec, prepared, {"watch": watch, "survey": list(build_status_argv()), **terminal}, access)
 
 
 def _limit_questions(session: Session, launch: AgentLaunch) -> Mapping[str, int]:

@@ -23,6 +23,7 @@ from blueflame.orchestrator.attempts.hand_off import collect_hand_off
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits, may_be_cut_off
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.lessons import word_given_lessons
+from blueflame.orchestrator.attempts.setup_changes import is_only_setup
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
 from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
@@ -163,11 +164,13 @@ def keep_unfinished(context: SessionContext, finished: FinishedAttempt, tip: str
         policy = load_policy(context.engine.mirror(finished.attempt.id) / "policy.json")
         allowed, blocked = policy.allowed_paths.written, policy.blocked_paths.written
         checkout = context.paths.checkout(finished.attempt.agent_id)
-        return commit_unfinished(
+        tip = tip or finished.base
+        kept = commit_unfinished(
             context.repo,
             checkout,
-            tip or finished.base,
+            tip,
             lambda path: is_within_reach(path, allowed=allowed, blocked=blocked, locks=policy.scope),
         )
+        return None if kept is None or is_only_setup(context, finished, tip, kept) else kept
     except (WorldError, OSError):  # the next attempt starts from the commits
         return None
