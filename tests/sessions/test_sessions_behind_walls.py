@@ -225,6 +225,22 @@ def test_a_blocked_file_that_is_there_cannot_be_changed_by_anybody(walled: Stage
 
 
 @needs_sandbox
+@pytest.mark.usefixtures("quick_retries")
+def test_a_setup_that_writes_a_blocked_file_is_held_with_the_fix(walled: Stage) -> None:
+    walled.commit("go.mod", "module sample\n")
+    walled.reconfigure(
+        sandbox={"level": "standard"},
+        limits=ONCE,
+        permissions={"allowed_paths": ["src/**"], "blocked_paths": ["go.mod"]},
+        worktree={"setup": ["echo more >>go.mod"]},
+    )
+    walled.play(task(1), workers={1: writes("src/1.txt", "one")})
+    reported = walled.run({"environment": ["stop"]})
+    assert last(reported).ending is Ending.ENVIRONMENT
+    assert "nothing can write what permissions.blocked_paths names" in last(reported).notes
+
+
+@needs_sandbox
 def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
     canary = walled.root.parent / "canary"
     walled.reconfigure(

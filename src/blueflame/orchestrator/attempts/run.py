@@ -100,6 +100,8 @@ SPOILT_BY_MACHINE = frozenset(
     {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
 )
 MAX_ERROR_CHARS = 500
+READ_ONLY = "read-only file system"
+BLOCKED_FIX = "in the sandbox nothing can write what permissions.blocked_paths names: take the file out there"
 CANARY = "canary: "  # the sandbox's own line
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
@@ -309,7 +311,13 @@ async def _collect_result(
     if is_spoilt and (why := await asyncio.to_thread(_find_machine_fault, context, finished)):
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if ended.ending is Ending.SETUP and not await _is_setup_to_blame(context, session, attempt):
-        why = f"the setup failed; repair what it needs, or change worktree.setup: {ended.notes}"
+        is_blocked = READ_ONLY in ended.notes.lower() and context.settings.sandbox.level != "off"
+        fix = (
+            f"{BLOCKED_FIX}, or change worktree.setup"
+            if is_blocked
+            else "repair what it needs, or change worktree.setup"
+        )
+        why = f"the setup failed; {fix}: {ended.notes}"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
         if ended.ending is Ending.UNWATCHED:
