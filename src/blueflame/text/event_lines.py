@@ -382,7 +382,7 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     took = f"{format_attempt(attempt)} {ending} after {time}{code}{commits}{cost}"
     if ended.ending is Ending.PASSED:
         return ShortLine(NOTE, f"{took}, {ended.remark}") if ended.remark else ShortLine(OK, took)
-    if ended.ending in (Ending.ACCOUNT, Ending.QUESTION):  # the next line has the reason
+    if ended.ending in (Ending.ACCOUNT, Ending.ENVIRONMENT, Ending.QUESTION):  # the next line has the reason
         return ShortLine(DOT, took)
     return ShortLine(DOT if ended.passed else BAD, took + _format_reason(why))
 
