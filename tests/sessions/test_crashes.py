@@ -233,6 +233,20 @@ def test_a_journal_deleted_under_a_session_is_reported_and_rescued(stage: Stage)
     assert result.session.tasks["task-001"].attempts == 1
 
 
+def test_a_journal_that_another_program_damages_is_reported_and_rescued(stage: Stage) -> None:
+    def damage(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptEnded):
+            with (stage.root / ".blueflame" / "journal.db").open("r+b") as file:
+                file.write(b"\xff" * os.fstat(file.fileno()).st_size)
+
+    stage.play(planner=plan_of(task(1)))
+    with pytest.raises(JournalError, match=r"damaged by another program .*saved there again.*`blueflame resume`"):
+        stage.run(observers=[Watcher(damage)])
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert [record.attempts for record in result.session.tasks.values()] == [1]
+
+
 def test_a_wal_deleted_after_a_kill_costs_nothing(stage: Stage, ledger: Path) -> None:
     """SQLite would take the journal without its newest events for complete."""
     go = stage.root.parent / "go"

@@ -141,22 +141,23 @@ def run_session(
     if not options.why_silent:
         conversation = AgentChat(console, view)
         context, answerer = replace(context, converse=conversation), AnswererAfterChat(answerer, conversation, console)
-    warn = _build_warner(console)
+    warn, failure = _build_warner(console), ""
     try:
         run_pooled(_run_with_ticks(context, journal, session, view, answerer=answerer, warn=warn, until=until))
     except BlueFlameError as error:
-        if session.ended:  # the outcome is recorded: what fails afterwards does not change it
-            warn(str(error))
-            return session.exit_code
-        if options.as_json:  # a program gets its one object in any case
+        if options.as_json and not session.ended:  # a program gets its one object in any case
             _print_json(session, context, also or {}, error=str(error))
-        raise
+        if not session.ended:
+            raise
+        failure = str(error)  # the outcome is recorded: what fails afterwards does not change it
     finally:
         view.close()
     if options.as_json:
-        _print_json(session, context, also or {})
+        _print_json(session, context, also or {}, error=failure or None)
     else:
         _print_summary(session, context, options, done=until(session))
+    if failure:
+        warn(failure)
     return ExitCode.OK if until(session) else session.exit_code
 
 

@@ -81,7 +81,7 @@ def explain_errors(path: Path, doing: str, schema: Schema) -> Iterator[None]:
 def _format_error(path: Path, doing: str, error: sqlite3.Error, schema: Schema) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code; the rest is detail
     remedy = REMEDIES.get(code, "SQLite refused it").format(
-        aside=_format_move_aside(path),
+        aside=format_move_aside(path),
         name=path.name,
         folder=path.parent,
         resume=schema.resume,
@@ -92,7 +92,7 @@ def _format_error(path: Path, doing: str, error: sqlite3.Error, schema: Schema) 
     return f"cannot {doing} the journal {path}: {remedy} (SQLite: {error}). Nothing was changed"
 
 
-def _format_move_aside(path: Path) -> str:
+def format_move_aside(path: Path) -> str:
     return shlex.join(["mv", str(path), f"{path}.aside"])
 
 
@@ -159,6 +159,22 @@ def _has_open_to_write(pid: str, journal: os.stat_result) -> bool:
 def read_inodes(path: Path) -> tuple[int, int, int]:
     """The inodes of the journal, its -wal and its -shm now, 0 for none: SQLite itself would keep using deleted ones."""
     return _read_inode(path), _read_inode(_wal_path(path)), _read_inode(path.with_name(f"{path.name}-shm"))
+
+
+def find_lasting_damage(path: Path, schema: Schema) -> str:
+    """What is wrong with the files of an open journal: its own connection reads what it remembers of them."""
+    if not path.stat().st_size:
+        return "it is empty"  # to open it would delete the -wal
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            if db.execute("PRAGMA application_id").fetchone()[0] != schema.application_id:
+                return "its first page is another one"
+            found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise
+        return str(error)
+    return "" if found == "ok" else found.splitlines()[-1]
 
 
 def read_revision(path: Path) -> tuple[object, ...]:
@@ -232,7 +248,7 @@ def _verify_owner(path: Path, db: sqlite3.Connection, schema: Schema) -> None:
         what = "another program's database" if found or path.stat().st_size else "an empty file"
         raise JournalError(
             f"{path} is {what}, not a Blue Flame journal. Nothing was changed; "
-            f"restore the journal from a backup, or move this file aside ({_format_move_aside(path)}) and start again"
+            f"restore the journal from a backup, or move this file aside ({format_move_aside(path)}) and start again"
         )
     if read_version(db) > schema.version:
         raise JournalError(
@@ -246,7 +262,7 @@ def refuse_wal_without_file(path: Path) -> None:
     if _wal_path(path).exists() and _wal_path(path).stat().st_size:  # a reader leaves an empty one
         raise JournalError(
             f"the journal {path} is missing but {path.name}-wal with its newest events exists. Nothing was "
-            f"changed; put the journal back, or move that file aside ({_format_move_aside(_wal_path(path))})"
+            f"changed; put the journal back, or move that file aside ({format_move_aside(_wal_path(path))})"
         )
 
 
@@ -345,10 +361,12 @@ class Database:
             return
         if self._deleted is None:
             is_replaced = read_inodes(self.path)[0] not in (0, self._inodes[0])
-            self._deleted = (Fenced if is_replaced else JournalError)(
-                f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written. "
-                + self._rescue()
-            )
+            try:
+                words = self._rescue()
+            except (OSError, sqlite3.Error) as error:
+                words = f"A copy could not be saved ({error}): restore the journal from a backup"
+            state = f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written"
+            self._deleted = (Fenced if is_replaced else JournalError)(f"{state}. {words}")
         raise self._deleted
 
     def refuse_damage(self) -> None:
@@ -367,8 +385,8 @@ class Database:
         copy, place = _find_free_name(self.path), self.path.parent.parent
         if not place.exists():
             return f"{place} is gone. Put it back, or run `{self._schema.resume}` where it is now"
+        copy.parent.mkdir(exist_ok=True)
         try:
-            copy.parent.mkdir(exist_ok=True)
             with self._lock, closing(sqlite3.connect(copy)) as db:
                 self._db.backup(db)
                 if (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
@@ -376,8 +394,9 @@ class Database:
             if read_inodes(self.path)[0] in (0, self._inodes[0]):
                 put_copy_in_place(copy, self.path)
                 return f"Its events were saved there again. To continue: `{self._schema.resume}`"
-        except (OSError, sqlite3.Error) as error:
-            return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
+        except (OSError, sqlite3.Error):
+            copy.unlink(missing_ok=True)
+            raise
         command = shlex.join(["mv", str(copy), str(self.path)])
         return f"Its events were saved to {copy}. To continue: {command} and `{self._schema.resume}`"
 

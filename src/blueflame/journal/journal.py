@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -19,11 +19,15 @@ from blueflame.journal.database import (
     Database,
     Fenced,
     explain_errors,
+    find_lasting_damage,
+    format_move_aside,
     open_to_read,
     open_to_write,
     read_inodes,
 )
 from blueflame.journal.mark import (
+    describe_file,
+    get_wal_path,
     is_as_closed,
     link_wal,
     mark_closed,
@@ -86,6 +90,9 @@ class Journal(Database):
         self._sound = sound  # large, and untouched since it was closed
         self._checked = False
         self._wal_pages = 0  # about, since the -wal was written back
+        self._written = self._describe_files()
+        self._foreign = _count_foreign_commits(db)
+        self.damage = ""  # of its files, by another program, which nothing could repair
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -93,6 +100,7 @@ class Journal(Database):
         sound = is_as_closed(path) and path.stat().st_size > SMALL_BYTES
         db = open_to_write(path, SESSIONS)
         db.execute("PRAGMA wal_autocheckpoint = 0")  # `append` writes back, and marks it
+        db.execute(f"PRAGMA cache_size = -{SMALL_BYTES >> 10}")  # of a small one all can be remembered, and saved
         link_wal(path)
         return cls(path, db, sound=sound)
 
@@ -119,6 +127,48 @@ class Journal(Database):
         if self._checked and read_inodes(self.path)[0] == self._inodes[0]:
             mark_closed(self.path)
 
+    def check_file(self) -> None:
+        """Raise also when another program has damaged it, and what SQLite remembers of it was saved in its place.
+
+        Its files change only when we write, so this costs as good as nothing. Where too little is remembered, what is
+        known of the session continues: there is no better journal to stop for.
+        """
+        super().check_file()
+        if not self._writes or self.damage or (found := self._describe_files()) == self._written:
+            return
+        with self._lock, explain_errors(self.path, "read", self._schema):
+            version = _count_foreign_commits(self._db)
+            is_message = found[0] == self._written[0] and version != self._foreign
+            if damage := self._read_again() if is_message else find_lasting_damage(self.path, self._schema):
+                self._report_damage(damage)
+        self._written, self._foreign = found, version
+
+    def _read_again(self) -> str:
+        """Read a small one as a whole: SQLite forgets what it has read when another process writes a message."""
+        is_small = self.path.stat().st_size <= SMALL_BYTES
+        found = self._run_check("quick_check(1)") if is_small else ()
+        return found[0].splitlines()[-1] if found else ""
+
+    def refuse_unsaved_damage(self) -> None:
+        """Raise if the file is damaged by another program, at the end of a session."""
+        self.check_file()
+        if self.damage:
+            raise JournalError(self.damage)
+
+    def _describe_files(self) -> tuple[str, str]:
+        return describe_file(self.path), describe_file(get_wal_path(self.path))
+
+    def _report_damage(self, damage: str) -> None:
+        state = f"the journal {self.path} was damaged by another program while it was in use ({damage})"
+        try:
+            words = self._rescue()
+        except (OSError, sqlite3.Error):
+            aside = format_move_aside(self.path)
+            self.damage = f"{state}. Restore it from a backup, or move it aside ({aside}): {self._schema.kept}"
+        else:
+            self._deleted = JournalError(f"{state}. {words}")
+            raise self._deleted
+
     def append(
         self,
         session: str,
@@ -143,6 +193,13 @@ class Journal(Database):
         self._write_back(session, after_seq + len(rows), sum(len(row[-1]) for row in rows))
         return recorded
 
+    @contextmanager
+    def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
+        with super()._transaction(doing) as db:
+            yield db
+            self._foreign = _count_foreign_commits(db)
+        self._written = self._describe_files()
+
     def _write_back(self, session: str, seq: int, appended: int) -> None:
         """Write the -wal back after a few transactions: what a damaged one can lose is little.
 
@@ -156,6 +213,7 @@ class Journal(Database):
         with self._lock, suppress(sqlite3.Error):  # the events are safe in the -wal, and the next append may succeed
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         mark_written(self.path, session, seq)
+        self._written = self._describe_files()
 
     def read_events(self, session: str, after: int = 0) -> list[JournalEntry]:
         rows = self._fetch_all(
@@ -336,6 +394,11 @@ _WAITING = """
     SELECT id, session, at, kind, body FROM inbox
     WHERE state = 'waiting' AND (session IS NULL OR session = ?) ORDER BY id
 """
+
+
+def _count_foreign_commits(db: sqlite3.Connection) -> int:
+    """A number that changes when another connection has written, which is a message of another terminal."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _settle_message(db: sqlite3.Connection, settlement: MessageSettlement) -> bool:

@@ -26,7 +26,7 @@ class Mark(NamedTuple):
 
 
 def mark_written(journal: Path, session: str, seq: int) -> None:
-    _write_mark(journal, Mark(session, seq, _describe_file(journal), is_closed=False))
+    _write_mark(journal, Mark(session, seq, describe_file(journal), is_closed=False))
 
 
 def mark_writing_back(journal: Path, session: str, seq: int) -> None:
@@ -35,8 +35,8 @@ def mark_writing_back(journal: Path, session: str, seq: int) -> None:
 
 def mark_closed(journal: Path) -> None:
     """Note that it was closed in good order, after its check: its own file has everything then."""
-    if (mark := read_mark(journal)) is not None and not _get_wal_path(journal).exists():
-        _write_mark(journal, mark._replace(file=_describe_file(journal), is_closed=True))
+    if (mark := read_mark(journal)) is not None and not get_wal_path(journal).exists():
+        _write_mark(journal, mark._replace(file=describe_file(journal), is_closed=True))
 
 
 def _write_mark(journal: Path, mark: Mark) -> None:
@@ -66,13 +66,13 @@ def remove_mark(journal: Path) -> None:
 def is_as_closed(journal: Path) -> bool:
     """Whether the journal, which is not open, is what we closed."""
     mark = read_mark(journal)
-    same = mark is not None and mark.is_closed and mark.file == _describe_file(journal)
-    return same and not _get_wal_path(journal).exists()
+    same = mark is not None and mark.is_closed and mark.file == describe_file(journal)
+    return same and not get_wal_path(journal).exists()
 
 
 def link_wal(journal: Path) -> None:
     """Give the -wal of a journal that was just opened its second name."""
-    link, wal = get_link_path(journal), _get_wal_path(journal)
+    link, wal = get_link_path(journal), get_wal_path(journal)
     with suppress(OSError):  # a file system without hard links
         if not (link.exists() and link.samefile(wal)):
             link.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def link_wal(journal: Path) -> None:
 def unlink_wal(journal: Path) -> None:
     """Drop the second name after a close, if SQLite has removed the first: written back once more, it would do harm."""
     with suppress(OSError):  # its disk is gone: what failed before this is reported
-        if not _get_wal_path(journal).exists():
+        if not get_wal_path(journal).exists():
             get_link_path(journal).unlink(missing_ok=True)
 
 
@@ -93,7 +93,7 @@ def restore_wal(journal: Path) -> None:
     """
     if not _is_wal_lost(journal):
         return
-    link, wal = get_link_path(journal), _get_wal_path(journal)
+    link, wal = get_link_path(journal), get_wal_path(journal)
     draft = link.with_suffix(".draft")
     with suppress(OSError), get_mark_path(journal).open("rb") as mark:  # there is no link, or it cannot be written here
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -106,8 +106,8 @@ def restore_wal(journal: Path) -> None:
 
 def _is_wal_lost(journal: Path) -> bool:
     """Whether the -wal is missing or empty, and not because an orchestrator has just opened it, with both names."""
-    mark, link, wal = read_mark(journal), get_link_path(journal), _get_wal_path(journal)
-    if mark is None or mark.is_closed or mark.file not in (WRITING_BACK, _describe_file(journal)):
+    mark, link, wal = read_mark(journal), get_link_path(journal), get_wal_path(journal)
+    if mark is None or mark.is_closed or mark.file not in (WRITING_BACK, describe_file(journal)):
         return False
     if _measure_file(wal) > 0:
         return False
@@ -124,7 +124,7 @@ def _measure_file(path: Path) -> int:
         return 0
 
 
-def _describe_file(path: Path) -> str:
+def describe_file(path: Path) -> str:
     try:
         found = path.stat()
     except OSError:
@@ -132,7 +132,7 @@ def _describe_file(path: Path) -> str:
     return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
 
 
-def _get_wal_path(journal: Path) -> Path:
+def get_wal_path(journal: Path) -> Path:
     return journal.with_name(f"{journal.name}-wal")
 
 

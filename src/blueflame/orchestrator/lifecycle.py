@@ -276,6 +276,7 @@ async def execute_session(
                 loop.submit(await asyncio.to_thread(find_missing_base, context.repo, session))
             with _handle_signals(loop, warn):
                 await loop.run(started)
+        journal.refuse_unsaved_damage()
     finally:
         close_idle()
         close_fork_server()

@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -502,6 +502,65 @@ def test_a_journal_whose_newest_events_were_deleted_is_noticed(path: Path, journ
     journal.close()
     with Journal.open(path) as again:
         assert again.find_last_seq(SES) == 2
+
+
+def overwrite(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.write(b"\xff" * file.stat().st_size)
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda file: os.truncate(file, 0), id="emptied"),
+        pytest.param(lambda file: os.truncate(file, 4096), id="cut off"),
+        pytest.param(overwrite, id="overwritten"),
+    ],
+)
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_journal_that_another_program_damages_is_noticed_and_its_content_saved(
+    path: Path, journal: Journal, name: str, damage: Callable[[Path], None], messages: int
+) -> None:
+    journal.refuse_damage()  # as at each start; it reads everything
+    for n in range(9):
+        journal.append(SES, n, ended(n + 1), 1.0)
+    for _ in range(messages):  # each one makes SQLite forget what it has read
+        with Journal.open(path) as other:
+            other.send(SES, "answer", {}, 1.0)
+        journal.list_waiting(SES)
+    damage(path.with_name(name))
+    with pytest.raises(JournalError, match=r"damaged by another program .*saved there again.*`blueflame resume`"):
+        journal.append(SES, 9, ended(10), 1.0)
+    journal.close()
+    with Journal.open(path) as again:
+        again.refuse_damage()
+        assert [entry.event for entry in again.read_events(SES)] == ended(*range(1, 10))
+        assert len(again.list_waiting(SES)) == messages
+
+
+def test_damage_that_cannot_be_repaired_is_reported_at_the_end(path: Path, journal: Journal) -> None:
+    """The session that runs still has all it needs, and nothing would be better for a stop."""
+    for n in range(9):
+        journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 8000)], 1.0)
+    journal._db.execute("PRAGMA shrink_memory")  # as in a journal that is too large to be remembered
+    with path.open("r+b") as file:
+        file.seek(4096 * 4)
+        file.write(b"\xff" * 4096 * 6)
+    journal.append(SES, 9, ended(10), 1.0)
+    with pytest.raises(JournalError, match=r"damaged by another program .*move it aside .*refs/blueflame/"):
+        journal.refuse_unsaved_damage()
+    assert not list(path.parent.glob("*.rescued*"))
+
+
+@pytest.mark.parametrize("sql", ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"])
+def test_another_program_may_tidy_up_the_journal(path: Path, journal: Journal, sql: str) -> None:
+    for n in range(9):
+        journal.append(SES, n, ended(n + 1), 1.0)
+        with closing(sqlite3.connect(path)) as db:
+            db.execute(sql)
+    journal.refuse_unsaved_damage()
+    assert journal.find_last_seq(SES) == 9
 
 
 def test_a_damaged_journal_that_a_person_moves_aside_is_not_put_back(path: Path) -> None:
