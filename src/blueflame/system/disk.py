@@ -42,7 +42,7 @@ def measure_folder(path: str) -> int:
 def check_file_sizes() -> None:
     """Refuse a limit that the journal would meet, and agents, who would be blamed for it."""
     if state := describe_file_limit():
-        raise WorldError(f"{state}, then run 'blueflame resume'")
+        raise WorldError(f"{state}, then try again")
 
 
 def describe_file_limit() -> str:

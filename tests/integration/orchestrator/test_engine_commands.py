@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.model.errors import ProcessFailed
 from blueflame.orchestrator.engine.commands import MAX_TRIES, Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import Running
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -114,6 +115,14 @@ def test_a_command_that_is_killed_each_time_has_failed(tmp_path: Path) -> None:
     assert ran is not None
     assert ran.exit_code == 128 + signal.SIGKILL
     assert (tmp_path / "runs").read_text() == "x\n" * MAX_TRIES
+
+
+def test_a_command_that_removes_its_own_folder_is_not_run_again_at_once(tmp_path: Path) -> None:
+    text = f"echo x >> runs; rm -rf {tmp_path / 'state' / 'attempts'}; test -e once || {{ touch once; sleep 60; }}"
+
+    with pytest.raises(ProcessFailed, match=r"the result of .* is gone: .*hook\.1 was removed while it ran; if it does"):
+        run(tmp_path, text)
+    assert (tmp_path / "runs").read_text() == "x\n"
 
 
 def test_a_new_engine_finds_a_command_that_an_earlier_one_started(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_without_proc_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_limit_on_file_sizes_is_named_before_a_session_and_by_a_journal_that_meets_it(tmp_path: Path) -> None:
     meet = f"Journal.open(Path({str(tmp_path / 'journal.db')!r}))"
     words = "files are limited to 8 kB each, which is too little: raise it to 16 MB ('ulimit -f 16384') or more"
-    assert run_limited("check_file_sizes()") == f"{words}, then run 'blueflame resume'"
+    assert run_limited("check_file_sizes()") == f"{words}, then try again"
     assert f"journal.db: {words}, then run `blueflame resume`" in run_limited(meet)
 
 

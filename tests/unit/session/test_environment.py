@@ -323,6 +323,7 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
         ("programs of checks cannot be started, on the base either: `x` (exit 126)\nPermission denied", "missing"),
         ("checks do not end in time, on the base either: `x` (ended after 9 s); repair what they wait for", "endless"),
         ("'./hook.sh' cannot be run in /x: sh: Permission denied; install its program", "command"),
+        ("the result of 'git clean -ffdx' is gone: /x was removed while it ran; if it does that itself", "removed"),
         ("a rebase of main is under way (/x/.git/rebase-merge); finish or abort it first", "under_way"),
         ("cannot prepare the sandbox in /x: odd", "sandbox"),
         ("git cat-file in /x: bad object", "git"),

@@ -26,6 +26,7 @@ EXIT_STOPPED = 1
 SIGNAL_EXIT_BASE = 128
 CANNOT_RUN = frozenset({126, 127})  # of the shell: it cannot execute the program, or did not find it
 RUN_FIX = "install its program, make it executable, or correct the command"
+KEEP_FIX = "if it does that itself, correct the command; else keep other programs away from that folder"
 MAX_LOG_BYTES = 1000
 
 
@@ -55,6 +56,7 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
     """Run it, or find the result of an earlier run; None when it was cancelled.
 
     One that is killed from outside runs again. After some times its exit code counts: it may be its own doing.
+    Raise ProcessFailed where it has no result.
     """
     n = 1
     for left in reversed(range(MAX_TRIES)):
@@ -70,6 +72,8 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
         if command.judges and outcome.exit_code in CANNOT_RUN:
             words = engine.read_log(name, MAX_LOG_BYTES).text.strip()
             raise ProcessFailed(f"{command.text!r} cannot be run in {command.cwd}: {words}; {RUN_FIX}")
+        if outcome.was_removed:  # it has run: once more only after a pause, for it may remove its own folder
+            raise ProcessFailed(f"the result of {command.text!r} is gone: {outcome.detail} while it ran; {KEEP_FIX}")
         if outcome.reason is not ExitReason.LOST or (not left and not command.judges and _has_result(outcome)):
             timed_out = outcome.reason is ExitReason.TIMEOUT
             detail = "" if timed_out else outcome.detail

@@ -93,6 +93,7 @@ class ProcessOutcome:
     watch: Mapping[str, Any] = field(default_factory=dict)  # the report of the watcher; {}: no watcher ran
     free_disk: int | None = None  # the fewest bytes while it ran; None: not known, as from earlier wardens
     refused_forks: int = 0  # processes that a limit of others kept from starting while it ran
+    was_removed: bool = False  # its folder, with all that is known of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,8 @@ class LocalEngine:
         damage = find_damage(folder)
         if attempt not in self._started and not damage:
             raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
-        return ProcessOutcome(attempt=attempt, reason=ExitReason.LOST, detail=damage or f"{folder} was removed")
+        detail = damage or f"{folder} was removed"
+        return ProcessOutcome(attempt=attempt, reason=ExitReason.LOST, detail=detail, was_removed=not damage)
 
     def _is_starting(self, attempt: str) -> bool:
         known = self._started.get(attempt)
