@@ -24,6 +24,7 @@ ASK_VERSION, PATH_BENEATH = 1, 1
 REFER = 1 << 13  # move files between folders: denied in a domain unless a rule allows it
 MIN_VERSION = 2  # knows REFER
 SET_NO_NEW_PRIVS = 38
+PYTHON_IGNORES = (13, 25)  # SIGPIPE, SIGXFSZ: a command would inherit it; to import `signal` takes some milliseconds
 YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 REFUSAL = (
     "blueflame: not run, because this kernel cannot keep the command apart from you (no Landlock, no Yama);"
@@ -38,6 +39,8 @@ def main(argv: list[str]) -> NoReturn:
         raise SystemExit(126)
     for name in TOKEN_VARIABLES:
         os.environ.pop(name, None)
+    for number in PYTHON_IGNORES:
+        ctypes.CDLL(None).signal(number, None)
     os.execvp(shell, [shell, "-c", command])  # noqa: S606 (the command that the watcher has allowed)
 
 

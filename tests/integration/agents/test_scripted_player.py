@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blueflame.agents import fence as fence_program
 from blueflame.agents.hook import find_hook
 from blueflame.agents.scripted import ScriptedRuntime, player
 from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
@@ -44,10 +45,11 @@ def play(
     prompt: str = "the prompt",
     env: dict[str, str] | None = None,
     watched: bool | None = False,
+    fence: str = "",
 ) -> Played:
     program = where.parent / "program.json"
     reported = {} if watched is None else {"watched": watched}
-    program.write_text(json.dumps({"attempt": "ses-1.task-001.worker.1", "steps": steps, **reported}))
+    program.write_text(json.dumps({"attempt": "ses-1.task-001.worker.1", "steps": steps, "fence": fence, **reported}))
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-E", player.__file__, str(program)],
         cwd=where,
@@ -394,6 +396,26 @@ def test_an_agent_whose_hook_was_killed_ends_as_a_shell_does(repo: Path, tmp_pat
 
     assert played.code == 137
     assert not (repo / "src" / "a.py").exists()
+
+
+@pytest.mark.parametrize("fence", ["", fence_program.__file__])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("kill -XFSZ $$", 153),
+        ("kill -XCPU $$", 152),
+        ("sh -c 'kill -XCPU $$'; exit $?", 152),
+        ("kill -PIPE $$", 1),
+        ("exit 7", 1),
+    ],
+)
+def test_an_agent_whose_command_reaches_a_limit_ends_as_a_shell_does(
+    repo: Path, command: str, code: int, fence: str
+) -> None:
+    """So that its warden names the limit. Python ignores the signal of a file that is too large."""
+    played = play(repo, {"do": "run", "command": command}, fence=fence)
+
+    assert played.code == code
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=12)

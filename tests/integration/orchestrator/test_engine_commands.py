@@ -120,7 +120,9 @@ def test_a_command_that_is_killed_each_time_has_failed(tmp_path: Path) -> None:
 def test_a_command_that_removes_its_own_folder_is_not_run_again_at_once(tmp_path: Path) -> None:
     text = f"echo x >> runs; rm -rf {tmp_path / 'state' / 'attempts'}; test -e once || {{ touch once; sleep 60; }}"
 
-    with pytest.raises(ProcessFailed, match=r"the result of .* is gone: .*hook\.1 was removed while it ran; if it does"):
+    with pytest.raises(
+        ProcessFailed, match=r"the result of .* is gone: .*hook\.1 was removed while it ran; if it does"
+    ):
         run(tmp_path, text)
     assert (tmp_path / "runs").read_text() == "x\n"
 

@@ -38,18 +38,25 @@ COMMENT_FORMS = {
     "/* {} */": (".css", ".scss"),
     "-- {}": (".sql", ".lua", ".hs"),
 }
-KILLED_EXITS = {-9: 137, 137: 137, -15: 143, 143: 143}
+SHELL_SIGNAL_BASE = 128  # a shell exits with this and the signal that ended its program
+ENDING_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ)  # from outside, and by a limit
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # programs would inherit it
 
 
 class StepFailed(Exception):
     """A step failed: the agent reports it and ends with an error.
 
-    If a program of it was killed from outside, with the code of that, as a shell does.
+    If a program of it was killed from outside or reached a limit, with the code of that, as a shell does.
     """
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
-        self.exit_code = KILLED_EXITS.get(code, 1)
+        self.exit_code = SHELL_SIGNAL_BASE + _find_signal(code) if _find_signal(code) in ENDING_SIGNALS else 1
+
+
+def _find_signal(code: int) -> int:
+    """The signal that ended a program or what its shell ran."""
+    return -code if code < 0 else code - SHELL_SIGNAL_BASE
 
 
 class StepRefused(Exception):
@@ -333,7 +340,7 @@ def _find_refusal(play: PlayState, tool: str, tool_input: Mapping[str, Any], cal
         code, printed = _run_hook(hook, json.dumps(asked).encode())
     except OSError as e:
         return f"the hook cannot be asked: {e.strerror}"
-    if code in KILLED_EXITS:
+    if _find_signal(code) in (signal.SIGKILL, signal.SIGTERM):
         raise StepFailed(f"the hook was killed ({code})", code)
     return "" if code == 0 else printed.decode("utf-8", "replace").strip()[:MAX_REASON] or f"the hook ended with {code}"
 
@@ -430,7 +437,7 @@ def _run_program(argv: list[str], timeout: float = 0) -> int:
     """Run it with its output on our stderr: stdout is for lines of JSON."""
     actions = [(os.POSIX_SPAWN_DUP2, 2, 1), (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
     try:
-        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions)
+        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setsigdef=IGNORED_BY_PYTHON)
     except FileNotFoundError:
         raise StepFailed(f"{argv[0]} is not on PATH") from None
     if timeout:
