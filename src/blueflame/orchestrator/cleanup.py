@@ -76,13 +76,14 @@ def find_leftovers(
     ended = [info for info in reversed(journal.list_sessions()) if info.ended is not None]
     forgotten = [info.id for info in ended if forget_after is not None and now - info.last_at > forget_after]
     old = [info.id for info in ended if info.id in forgotten or (max_age and now - info.last_at > max_age)]
+    drafts = find_old_drafts(places.state, now, at_work=at_work)
     others = list_foreign_sessions(repo) - frozenset(journal.list_ids())
     owners = {agent: info.id for info in ended for agent in journal.list_agents(info.id)} if checkouts else {}
     return (
         *_find_idle_checkouts(checkouts, unfinished, owners, at_work=at_work),
         *_find_spares(places, at_work=at_work),
         *(_build_leftover(LeftoverKind.DRAFT, path, "") for path in sorted(places.scans.glob("*")) if not at_work),
-        *(_build_leftover(LeftoverKind.DRAFT, path, "") for path in find_old_drafts(places.state, now)),
+        *(_build_leftover(LeftoverKind.DRAFT, path, "") for path in drafts),
         *(  # of attempts, checks and hooks
             _build_leftover(LeftoverKind.FOLDER, path, session)
             for session in old

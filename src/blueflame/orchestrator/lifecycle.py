@@ -58,6 +58,7 @@ from blueflame.orchestrator.reconcile import (
     end_unfounded,
     find_missing_work,
     refuse_lost_landings,
+    remove_unopened,
     set_aside_unknown,
 )
 from blueflame.orchestrator.session_settings import save_settings
@@ -98,6 +99,7 @@ def lock_project(project: Project) -> Iterator[Journal]:
             rotate_log(paths.activity_log)
             with suppress(WorldError, OSError):  # the next start does it
                 remove_tree(paths.scans)
+                remove_unopened(project.repo, paths.sessions, frozenset(journal.list_ids()))
             remove_drafts(paths.tasks_file, paths.agents_file, paths.resolved_config)
             write_atomically(paths.resolved_config, format_resolved_json(project.settings))
             yield journal

@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from blueflame.git.batch import change_refs, find_missing_commits, find_ref
-from blueflame.git.checkouts import remove_checkout
+from blueflame.git.checkouts import remove_checkout, remove_tree
 from blueflame.git.repository import PROBE_SUFFIX, Repository, is_ancestor
 from blueflame.git.results import list_refs, set_ref
 from blueflame.git.untrusted.disarm import disarm_checkout
@@ -21,12 +21,22 @@ from blueflame.orchestrator.attempts.clear import get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import FINGERPRINT_FILE
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Ended, Queued
-from blueflame.orchestrator.sessions import STATE_REFS
+from blueflame.orchestrator.sessions import STATE_REFS, find_unknown_sessions
 from blueflame.session.missing_work import find_own_work, list_needed_commits, list_needed_foundations
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
 
 RESULT_KINDS = ("attempts", "failed")
+
+
+def remove_unopened(repo: Repository, sessions: Path, known: Collection[str]) -> None:
+    """Remove what is left of sessions that were killed before the journal knew them. The caller holds the lock, without
+    which none is opened. A session that git knows has lost its journal, which may be put back."""
+    folders = [each for each in sessions.glob("*") if each.name not in known]
+    lost = find_unknown_sessions(repo, known) if folders else ()
+    for folder in folders:
+        if folder.name not in lost:
+            remove_tree(folder)
 
 
 def refuse_lost_landings(repo: Repository, session: Session, journal: Path) -> None:

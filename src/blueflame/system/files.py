@@ -31,7 +31,7 @@ ADVICE_BY_ERRNO = {
 }
 DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
 DRAFT_NAME = re.compile(r"\..+\.([0-9a-f]{16}|[0-9]+(-[0-9]+)?)\.draft")
-MAX_DRAFT_SECONDS = 3600.0  # a draft exists for moments
+MAX_DRAFT_SECONDS, MAX_IDLE_DRAFT_SECONDS = 3600.0, 60.0  # a draft exists for moments
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None, durable: bool = True) -> None:
@@ -76,10 +76,14 @@ def remove_drafts(*paths: Path) -> None:
                     found.unlink()
 
 
-def find_old_drafts(folder: Path, now: float) -> list[Path]:
-    """Drafts in this folder and those below that are so old that their writers must have been killed."""
+def find_old_drafts(folder: Path, now: float, *, at_work: bool) -> list[Path]:
+    """Drafts in this folder and those below that are so old that their writers must have been killed.
+
+    `at_work`: a session runs, which may be suspended while it writes.
+    """
+    most = MAX_DRAFT_SECONDS if at_work else MAX_IDLE_DRAFT_SECONDS
     drafts = (each for each in list_files_below(folder) if DRAFT_NAME.fullmatch(each.name))
-    return sorted(each for each in drafts if 0 < read_modified_at(each) < now - MAX_DRAFT_SECONDS)
+    return sorted(each for each in drafts if 0 < read_modified_at(each) < now - most)
 
 
 MAX_LOG_BYTES = 10_000_000

@@ -143,9 +143,13 @@ class StatePaths:
     def resolved_config(self) -> Path:
         return self.state / "resolved-config.json"
 
+    @property
+    def sessions(self) -> Path:
+        return self.state / "sessions"
+
     def session_config(self, session: str, digest: str = "") -> Path:
         """A configuration that the session runs with, or that was proposed at a gate; a resume uses no other."""
-        return self.state / "sessions" / session / f"config-{digest[:16]}.json"
+        return self.sessions / session / f"config-{digest[:16]}.json"
 
     def make_folders(self) -> None:
         for folder in (self.state, self.signals, self.attempts, self.logs):

@@ -27,6 +27,7 @@ from blueflame.orchestrator.lifecycle import (
     prepare_folders,
 )
 from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.session_settings import save_settings
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.orchestrator.wiring import build_runtime_set
 from blueflame.session.from_settings import build_workflow
@@ -100,6 +101,18 @@ def test_only_one_orchestrator_at_a_time(stage: Stage) -> None:
             pass
         assert project.paths.resolved_config.read_text() == "the first one's"
     assert find_running_pid(project) is None
+
+
+def test_a_start_removes_what_is_left_of_a_session_that_was_killed_before_it_was_opened(stage: Stage) -> None:
+    project = stage.project()
+    with lock_project(project) as journal:
+        opened = open_session(project, journal, request="one").id
+    for name in ("ses-20260101-000000", "ses-20260102-000000"):
+        save_settings(project.state, name, project.settings)
+    stage.git("update-ref", "refs/blueflame/attempts/ses-20260102-000000/task-001/1", "HEAD")  # its journal is gone
+    with lock_project(project):
+        pass
+    assert sorted(each.name for each in project.state.sessions.iterdir()) == ["ses-20260102-000000", opened]
 
 
 def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stage) -> None:

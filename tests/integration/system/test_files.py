@@ -146,8 +146,9 @@ def test_drafts_are_of_killed_writers_when_they_are_old(path: Path) -> None:
         os.utime(draft, (1000.0, 1000.0))
     write_atomically(path.with_name(f".{path.name}.fedcba9876543210.draft"), "of a writer at work")
 
-    assert find_old_drafts(path.parent.parent, time.time()) == old
-    assert find_old_drafts(path.parent.parent, 4000.0) == []
+    assert find_old_drafts(path.parent.parent, time.time(), at_work=True) == old
+    assert find_old_drafts(path.parent.parent, 4000.0, at_work=True) == []
+    assert find_old_drafts(path.parent.parent, 1070.0, at_work=False) == old
 
 
 def test_a_missing_file_is_called_by_its_name(path: Path) -> None:
