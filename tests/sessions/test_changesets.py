@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.event import BaseMoved, ChangesetEvicted, ChangesetsFormed, Landed
+from blueflame.model.event import (
+    BaseMoved,
+    ChangesetEvicted,
+    ChangesetsFormed,
+    EnvironmentFailed,
+    JournalEntry,
+    Landed,
+)
 from blueflame.model.gate import Gate
 from blueflame.session.state import Session
 from support.commit_format import COMMIT_PATTERN
-from support.sessions import SessionRun, Stage, task, writes
+from support.sessions import SessionRun, Stage, Watcher, task, writes
 
 GO_ON = ["continue"]
 
@@ -104,19 +111,20 @@ def test_a_dirty_checkout_is_reported_and_not_touched(stage: Stage, dirt: str) -
         (stage.root / dirt).write_text("my own\n")
         return "approve"
 
-    def tidy(_gate: Gate, _session: Session) -> str:
-        assert (stage.root / dirt).read_text() == "my own\n"
-        stage.git("checkout", "-q", "--", "src/app.py")
-        (stage.root / "src/1.txt").unlink(missing_ok=True)
-        return "continue"
+    def tidy(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, EnvironmentFailed):
+            assert "not clean" in recorded.event.reason
+            assert dirt in recorded.event.reason
+            assert (stage.root / dirt).read_text() == "my own\n"
+            stage.git("checkout", "-q", "--", "src/app.py")
+            (stage.root / "src/1.txt").unlink(missing_ok=True)
 
     stage.play(task(1), workers={1: writes("src/1.txt", "one")})
     before = stage.head()
-    reported = stage.run({"changeset": [scribble], "session": [tidy]})
-    assert "not clean" in reported.session.changesets["cs-001"].note
-    assert dirt in reported.session.changesets["cs-001"].note
+    reported = stage.run({"changeset": [scribble]}, observers=[Watcher(tidy)])
+    assert len(reported.of(EnvironmentFailed)) == 1
     assert stage.git("rev-parse", "main^1").strip() == before
-    assert reported.session.outcome == "completed"
+    assert (reported.session.outcome, reported.session.cycle) == ("completed", 1)
     assert (stage.root / "src/1.txt").read_text() == "one\n"
 
 

@@ -713,17 +713,21 @@ def test_what_a_person_changes_in_the_repository_is_no_fault_of_an_agent_at_work
     assert result.session.outcome == "completed"
 
 
-def test_a_checkout_that_stays_dirty_holds_the_landing_instead_of_using_up_the_cycles(stage: Stage) -> None:
-    stage.play(task(1))
+@pytest.mark.parametrize("dirt", ["src/app.py", "src/1.txt"], ids=["a changed file", "an untracked file in the way"])
+def test_a_checkout_that_stays_dirty_holds_the_landing_and_uses_up_no_cycle(stage: Stage, dirt: str) -> None:
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
 
     def edit() -> None:
-        (stage.root / "src" / "app.py").write_text("# mine\n")
+        (stage.root / dirt).write_text("# mine\n")
 
-    result = stage.run({"session": ["continue"], **STOP}, observers=[at(ChangesetsFormed, edit)])
-    assert result.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002", "environment"]
+    result = stage.run(STOP, observers=[at(ChangesetsFormed, edit)])
+    assert result.gates[-2:] == ["changeset-cs-001", "environment"]
     check_hindered(result, "your checkout of main is not clean")
-    stage.git("checkout", "-q", "src/app.py")
+    assert dirt in result.of(EnvironmentFailed)[-1].reason
+    assert (stage.root / dirt).read_text() == "# mine\n"
+    stage.git("stash", "-q", "--include-untracked")
     check_finished(stage, attempts=1)
+    assert stage.read("src/1.txt") == "one\n"
 
 
 def test_a_setup_that_a_person_corrects_in_the_configuration_is_tried_as_it_is_now(stage: Stage) -> None:

@@ -19,7 +19,6 @@ from blueflame.model.changeset import Resolution
 from blueflame.model.event import (
     AttemptEnded,
     BaseMoved,
-    ChangesetJudged,
     ConflictResolved,
     Event,
     JournalEntry,
@@ -145,8 +144,6 @@ class MergeWorld(Simulation):
         made = self.session.changesets[changeset].build
         assert made is not None
         landing = self.lot.pick_landing(changeset, made.base)
-        if landing == "dirty":
-            return (ChangesetJudged(changeset=changeset, choice="skip", note="your checkout is not clean"),)
         if landing == "moved":
             self.own.append(
                 commit_file(self.repo, read_branch_head(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine")

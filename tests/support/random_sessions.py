@@ -122,7 +122,7 @@ class Odds:
     red: float = 0.1
     evict: float = 0.1
     conflict: float = 0.1
-    disturb: float = 0.1  # the base moves, or the checkout is dirty
+    disturb: float = 0.1  # the base moves
     veto: float = 0.1
     drift: float = 0.1
     hinder: float = 0.1  # what the orchestrator has to do itself fails
@@ -206,9 +206,7 @@ class Dice(SimulatedOutcomes):
         return ""
 
     def pick_landing(self, changeset: str, base: str) -> str:
-        if self.roll("land", changeset, base) < self.odds.disturb:
-            return self.pick(("moved", "dirty"), changeset, base)
-        return "landed"
+        return "moved" if self.roll("land", changeset, base) < self.odds.disturb else "landed"
 
     def find_problem(self, act: str, times: int) -> str:
         return "no space left on device" if self.roll("problem", act, times) < self.odds.hinder else ""

@@ -106,7 +106,7 @@ class SimulatedOutcomes:
         return ""
 
     def pick_landing(self, _changeset: str, _base: str) -> str:
-        """Return landed, moved (the base branch has moved) or dirty (the checkout has changes)."""
+        """Return landed or moved (the base branch has moved)."""
         return "landed"
 
     def find_problem(self, _act: str, _times: int) -> str:

@@ -26,7 +26,6 @@ from blueflame.model.event import (
     BaseMoved,
     ChangesetBuilt,
     ChangesetEvicted,
-    ChangesetJudged,
     Checked,
     ConflictResolved,
     CurationProposed,
@@ -369,8 +368,6 @@ class Simulation:
         build = self.session.changesets[effect.changeset].build
         assert build is not None, "only what is built is landed"
         landing = self.outcomes.pick_landing(effect.changeset, build.base)
-        if landing == "dirty":
-            return (ChangesetJudged(changeset=effect.changeset, choice="skip", note="your checkout is not clean"),)
         if landing == "moved":
             self.head = f"pushed over {_shorten_sha(self.head)}"
             return [BaseMoved(changeset=effect.changeset, expected=build.base, found=self.head)]

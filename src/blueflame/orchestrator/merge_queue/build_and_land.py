@@ -25,7 +25,6 @@ from blueflame.model.event import (
     BaseMoved,
     ChangesetBuilt,
     ChangesetEvicted,
-    ChangesetJudged,
     Event,
     Landed,
     PullRequestOpened,
@@ -55,7 +54,7 @@ from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merge_queue.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
 from blueflame.orchestrator.merge_queue.bisect import examine_base, find_culprit
 from blueflame.orchestrator.merge_queue.review_hints import add_hints
-from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset, was_skipped_because
+from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.effects import BuildChangeset, LandChangeset, name_act
 from blueflame.session.environment import count_failures
 from blueflame.session.state import Session
@@ -211,12 +210,9 @@ async def land_changeset(
     if isinstance(done, Dirty) and done.under_way:
         raise WorldError(f"{done.reason}; {effect.changeset} lands after that, nothing was changed")
     if isinstance(done, Dirty):
-        paths = ", ".join(done.paths[:10])
-        state = f"your checkout of {session.base_branch} is not clean"
-        note = f"{state} ({done.reason}: {paths}); it was not touched"
-        if was_skipped_because(session, record.changeset, state):  # another cycle would not help
-            raise WorldError(f"{note}, and {effect.changeset} lands after that")
-        return [ChangesetJudged(changeset=effect.changeset, choice="skip", note=note)]
+        why = ": ".join(filter(None, (done.reason, ", ".join(done.paths[:10]))))
+        state = f"your checkout of {session.base_branch} is not clean ({why})"
+        raise WorldError(f"{state}; it was not touched, and {effect.changeset} lands after that")
     return [BaseMoved(changeset=effect.changeset, expected=build.base, found=done.found)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from blueflame.model.attempt import MERGER, Duty
-from blueflame.model.changeset import Changeset, ChangesetRecord, ChangesetState, Conflict
+from blueflame.model.changeset import ChangesetRecord, Conflict
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Event
 from blueflame.model.gate import GateKind
 from blueflame.session.cascade import find_reachable
@@ -63,13 +63,6 @@ def list_unresolved(session: Session) -> Iterator[str]:
         asks = session.is_asking(GateKind.CLARIFICATION, name)
         if not asks and session.find_live_attempt(name, Duty.MERGE) is None:
             yield name
-
-
-def was_skipped_because(session: Session, changeset: Changeset, reason: str) -> bool:
-    """Whether a task of it was in a changeset that was skipped for this reason, in an earlier cycle."""
-    skipped = (each for each in session.changesets.values() if each.state is ChangesetState.SKIPPED)
-    tasks = frozenset(changeset.tasks)
-    return any(each.note.startswith(reason) and not tasks.isdisjoint(each.changeset.tasks) for each in skipped)
 
 
 def handle_conflict(session: Session, changeset: str, conflict: Conflict) -> Event:

@@ -176,15 +176,6 @@ def test_work_that_was_deferred_before_anybody_judged_it_is_judged_when_it_comes
     assert attempts(world, "task-002", "validator") == 2
 
 
-def test_a_checkout_that_is_not_clean_skips_the_changeset_and_all_that_builds_on_it() -> None:
-    outcomes = Outcomes(
-        task(1, group="a"), task(2, 1, group="b"), landings={("cs-001", "base"): "dirty"}, answers={"session": None}
-    )
-    world = reported(outcomes)
-    assert states(world) == {"task-001": TaskState.DEFERRED, "task-002": TaskState.DEFERRED}
-    assert not events(world, Landed)
-
-
 def test_a_base_that_moved_is_built_on_and_asked_about_again() -> None:
     world = reported(Outcomes(task(1), landings={("cs-001", "base"): "moved"}))
     assert list(world.session.gates) == ["plan", "changeset-cs-001", "changeset-cs-001-2"]
