@@ -13,6 +13,7 @@ from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox.extra_mounts import check_place
+from blueflame.system.disk import FULL_BELOW_BYTES
 from blueflame.system.layout import STATE_FOLDER, ProjectPaths
 from blueflame.system.machine import measure_free
 
@@ -130,9 +131,14 @@ def _list_links(repo: Repository, path: Path) -> Iterator[str]:
 
 
 def _check_disk(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[str]:
-    needed = measure_tree(repo, repo.base_sha) * settings.concurrency.development * CHECKOUT_GROWTH
-    free = measure_free(places.worktrees).disk
-    if needed > free:
+    trees = measure_tree(repo, repo.base_sha) * settings.concurrency.development * CHECKOUT_GROWTH
+    free, spare = measure_free(places.worktrees).disk, settings.sandbox.min_free_disk_mb
+    if free >> 20 < spare:
+        yield (
+            f"the disk is nearly full: {free >> 20} MB are free in {places.worktrees}, {spare} MB must stay free; "
+            "free space, or lower sandbox.min_free_disk_mb"
+        )
+    if (needed := max(trees, FULL_BELOW_BYTES)) > free:
         yield (
             f"not enough disk for {settings.concurrency.development} checkouts: "
             f"about {-(-needed >> 20)} MB are needed, {free >> 20} MB are free in {places.worktrees}; "

@@ -12,6 +12,7 @@ from blueflame.model.errors import WorldError
 
 MIN_FILE_MB = 16  # a journal, a pack of git, what agents build
 MIN_FREE_FILES = 16  # below that no agent can work and no git can write
+FULL_BELOW_BYTES = 1 << 20  # what a checkout and git need besides its files
 GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602  # FS_IOC_GETFLAGS, FS_IOC_SETFLAGS
 TOP_OF_HIERARCHY = 0x00020000  # FS_TOPDIR_FL, "chattr +T": "subdirectories are not related"
 

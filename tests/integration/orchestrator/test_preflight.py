@@ -14,8 +14,13 @@ from blueflame.orchestrator import preflight
 from blueflame.orchestrator.preflight import check_repository, find_blockers, find_foreign_state
 from blueflame.system.layout import ProjectPaths
 from blueflame.system.machine import FreeResources
+from support.disks import mounted
 
 SETTINGS = Settings.model_validate({"project": {"name": "x"}})
+
+
+def build_settings(**sandbox: object) -> Settings:
+    return Settings.model_validate({"project": {"name": "x"}, "sandbox": sandbox})
 
 
 @pytest.fixture
@@ -126,3 +131,12 @@ def test_a_full_disk_is_named_with_the_room_that_a_small_repository_needs(
     places = places_in(opened)
     with pytest.raises(Refused, match=rf"about 1 MB are needed, 0 MB are free in {re.escape(str(places.worktrees))}"):
         check_repository(opened, places, SETTINGS, allow_dirty=False)
+
+
+def test_a_disk_on_which_no_agent_would_be_started_is_refused_at_once(opened: Repository, tmp_path: Path) -> None:
+    with mounted(tmp_path / "trees", 16):
+        settings = build_settings(min_free_disk_mb=0)
+        assert not list(find_blockers(opened, places_in(opened, str(tmp_path / "trees")), settings, allow_dirty=True))
+        settings = build_settings(min_free_disk_mb=20)
+        (reason,) = find_blockers(opened, places_in(opened, str(tmp_path / "trees")), settings, allow_dirty=True)
+    assert re.search(r"1\d MB are free in .*trees, 20 MB must stay free; free space, or lower", reason)

@@ -48,6 +48,7 @@ from blueflame.session.attempt_verdict import SHELL_SIGNAL_BASE, AttemptFacts, j
 from blueflame.session.environment import classify_problem
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
+from blueflame.system.disk import FULL_BELOW_BYTES
 from blueflame.system.files import find_write_error, parse_json_object, write_atomically
 from blueflame.system.layout import make_folder
 from blueflame.system.machine import measure_free
@@ -57,7 +58,6 @@ from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
-FULL_BELOW_BYTES = 1 << 20
 MAX_SEARCHED_BYTES = 4_000_000
 FAILED_WRITE = re.compile(
     r"no space left on device|disk quota exceeded|file too large|file size limit exceeded|input/output error|"
