@@ -8,6 +8,7 @@ from typing import Any
 from blueflame.model.attempt import MERGER
 from blueflame.model.event import (
     AttemptEnded,
+    AttemptIntended,
     ChangesetBuilt,
     ChangesetConflicted,
     ChangesetEvicted,
@@ -196,6 +197,50 @@ def test_a_merger_may_report_that_both_sides_cannot_be_kept(stage: Stage) -> Non
     assert "exclude each other" in result.prompt("task-002", n=2)
     assert stage.read("src/same.txt") == FIRST
     assert result.session.outcome == "completed"
+
+
+UNION: Sequence[Step] = [
+    {"run": "sed -i -e '/^<<<<<<< /d' -e '/^=======$/d' -e '/^>>>>>>> /d' src/same.txt"},
+    {"commit": "fix: keep both lines"},
+    {"verdict": {"status": "pass", "notes": "both lines are kept"}},
+]
+
+
+def test_each_of_four_changes_of_one_line_costs_one_merger_and_no_task_goes_back(stage: Stage) -> None:
+    """The conflict of the third is another one when the second has landed: its merger starts after that."""
+    stage.commit("src/same.txt", BASE)
+    unscoped(stage)
+    stage.play(
+        *(task(n, cohesion_group=f"g{n}") for n in range(1, 5)),
+        workers={n: line_in("src/same.txt", BASE.replace("two", f"line of {n}")) for n in range(1, 5)},
+        merger=UNION,
+    )
+    result = stage.run()
+    assert result.session.outcome == "completed"
+    assert sorted(stage.read("src/same.txt").splitlines()) == [*(f"line of {n}" for n in range(1, 5)), "one", "three"]
+    assert len(result.of(ConflictResolved)) == 3
+    assert not result.of(ChangesetEvicted)
+
+
+def test_a_merger_starts_while_a_changeset_of_other_files_waits_for_a_person(stage: Stage) -> None:
+    stage.commit("src/same.txt", BASE)
+    stage.commit("src/more.txt", BASE)
+    unscoped(stage)
+    paths = {1: "src/same.txt", 2: "src/same.txt", 3: "src/more.txt", 4: "src/more.txt"}
+    both = {"run": f"{UNION[0]['run']} src/more.txt"}
+    stage.play(
+        *(task(n, cohesion_group=f"g{n}") for n in range(1, 5)),
+        workers={n: line_in(path, BASE.replace("two", f"line of {n}")) for n, path in paths.items()},
+        merger=[both, *UNION[1:]],
+    )
+    result = stage.run()
+    happened = [each.event for each in result.events]
+    started = next(
+        n for n, event in enumerate(happened) if isinstance(event, AttemptIntended) and "cs-004" in event.attempt.id
+    )
+    landed = next(n for n, event in enumerate(happened) if isinstance(event, Landed) and event.changeset == "cs-002")
+    assert result.session.outcome == "completed"
+    assert started < landed
 
 
 STRAY = {"write": {"path": "src/other.txt", "text": "mine\n"}, "rogue": True}

@@ -527,7 +527,7 @@ class ChangesetJudged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseMoved:
-    """The base branch was moved by others between building and landing: build again."""
+    """The base branch was moved between building and landing, or by a landing that changes a conflict: build again."""
 
     changeset: str
     expected: str

@@ -107,7 +107,8 @@ def _apply_changeset_judged(session: Session, event: ChangesetJudged, at: float)
 
 def _apply_base_moved(session: Session, event: BaseMoved, _at: float) -> None:
     move_base(session, event.found)
-    _put_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.FORMED, build=None))
+    record = session.changesets[event.changeset]
+    _put_changeset(session, replace(record, state=ChangesetState.FORMED, build=None, conflict=None))
 
 
 def _apply_base_lost(_session: Session, _event: BaseLost, _at: float) -> None:

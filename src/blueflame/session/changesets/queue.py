@@ -57,12 +57,36 @@ def _list_changesets_below(session: Session, record: ChangesetRecord) -> Iterato
 
 
 def list_unresolved(session: Session) -> Iterator[str]:
+    """List the changesets in conflict for which a merger can start: nothing that lands before changes the conflict."""
+    if not session.conflicted:
+        return
+    order = [*_list_in_order(session, session.merging)]
+    following = find_next_changeset(session)
+    before = order[: order.index(following)] if following is not None else order
+    for name in _list_without_merger(session):
+        if following is None or name in before or not _may_change_conflict(session, following, name):
+            yield name
+
+
+def list_outdated_conflicts(session: Session, landed: str) -> Iterator[str]:
+    """List the changesets in conflict that wait for a merger in a file that this landing has changed."""
+    return (name for name in _list_without_merger(session) if _may_change_conflict(session, landed, name))
+
+
+def _list_without_merger(session: Session) -> Iterator[str]:
     """List the changesets in conflict for which no merger is running, nor waits for an answer."""
     formed = sorted(session.conflicted, key=session.merging.__getitem__)
     for name in _list_in_order(session, formed):
         asks = session.is_asking(GateKind.CLARIFICATION, name)
         if not asks and session.find_live_attempt(name, Duty.MERGE) is None:
             yield name
+
+
+def _may_change_conflict(session: Session, landing: str, name: str) -> bool:
+    """Whether one that lands changes a file in which the other is in conflict, or may: it is not built yet."""
+    build, conflict = session.changesets[landing].build, session.changesets[name].conflict
+    assert conflict is not None, f"{name} is in conflict, with nothing"
+    return build is None or any(file.path in conflict.paths for file in build.files)
 
 
 def handle_conflict(session: Session, changeset: str, conflict: Conflict) -> Event:

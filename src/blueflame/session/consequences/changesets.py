@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from blueflame.model.event import (
+    BaseMoved,
     ChangesetEvicted,
     ChangesetJudged,
     ChangesetTrimmed,
@@ -16,6 +17,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.task import Cause, HistoryResult
 from blueflame.session.cascade import defer_tasks_built_on
+from blueflame.session.changesets.queue import list_outdated_conflicts
 from blueflame.session.retries import requeue_with_history
 from blueflame.session.state import Session
 
@@ -56,6 +58,9 @@ def _handle_changeset_judged(session: Session, event: ChangesetJudged, now: floa
 def _handle_landed(session: Session, event: Landed | PullRequestOpened, _now: float) -> Iterator[Event]:
     for name in session.changesets[event.changeset].changeset.tasks:
         yield TaskMoved(task=name, cause=Cause.LAND)
+    if isinstance(event, Landed):  # a merger is to see the conflict as it is now
+        for name in [*list_outdated_conflicts(session, event.changeset)]:
+            yield BaseMoved(changeset=name, expected=event.before, found=event.after)
 
 
 CHANGESET_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
