@@ -192,16 +192,17 @@ def test_the_folders_of_attempts_removed_under_a_session_cost_no_retry(stage: St
     assert result.session.tasks["task-001"].retries == 0
 
 
-def test_commits_that_are_gone_from_git_are_made_again(stage: Stage) -> None:
+@pytest.mark.parametrize(("workflow", "cycles"), [(None, 2), ("flow", 1)])
+def test_commits_that_are_gone_from_git_are_made_again(stage: Stage, workflow: str | None, cycles: int) -> None:
     """Refs deleted and objects pruned: before, every resume ended with "bad object"."""
     stage.play(task(1), task(2))
-    _leave_at_changeset(stage)
+    _leave_at_changeset(stage, workflow)
     for ref in stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame").split():
         stage.git("update-ref", "-d", ref)
     stage.git("reflog", "expire", "--expire=now", "--all")
     stage.git("gc", "-q", "--prune=now")
     result = stage.resume({"session": ["continue"]})
-    assert result.session.outcome == "completed"
+    assert (result.session.outcome, result.session.cycle) == ("completed", cycles)
     assert "task-001, task-002" in " ".join(result.warnings)
     assert [result.session.tasks[f"task-00{n}"].retries for n in (1, 2)] == [0, 0]
     assert "attempt 2" in stage.read("src/1.txt")
@@ -369,7 +370,7 @@ def test_a_landing_that_the_journal_does_not_know_is_not_repeated(stage: Stage, 
     assert stage.head() == head
 
 
-def _leave_at_changeset(stage: Stage) -> None:
+def _leave_at_changeset(stage: Stage, workflow: str | None = None) -> None:
     """Die at the gate of a changeset, with the agents' commits in the repository."""
 
     class Left(Exception):
@@ -379,4 +380,4 @@ def _leave_at_changeset(stage: Stage) -> None:
         raise Left
 
     with pytest.raises(Left):
-        stage.run({"changeset": [leave]})
+        stage.run({"changeset": [leave]}, workflow=workflow)

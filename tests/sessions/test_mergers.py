@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blueflame.model.attempt import MERGER, Ending
-from blueflame.model.event import AttemptEnded, ChangesetEvicted, ConflictResolved, Landed
+from blueflame.model.event import AttemptEnded, ChangesetEvicted, ConflictResolved, EnvironmentFailed, Landed
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.testing import LoopbackModel
 from support.model_scripts import KEY, build_model_script
@@ -155,3 +155,42 @@ def test_a_conflict_is_resolved_once_although_a_person_commits_something_else(re
     assert reported.session.outcome == "completed"
     assert (stage.read("src/same.txt"), stage.read("README.md")) == (BOTH, "written meanwhile\n")
     assert len(reported.of(ConflictResolved)) == 1
+
+
+@pytest.mark.parametrize("kind", ["ChangesetConflicted", "ConflictResolved"])
+def test_a_resolution_whose_commit_is_gone_from_git_is_made_again(repo: Path, kind: str) -> None:
+    """Refs deleted and objects pruned: before, every try to build the changeset failed for ever."""
+    stage = clash(repo)
+    stage.play(planner=[{"plan": {"tasks": list(stage.tasks or ())}}], workers=WORKERS, merger=RESOLVES)
+    running = start_orchestrator(stage)
+    running.until(kind)
+    running.kill()
+    delete_refs(stage, "/cs-")
+    stage.git("gc", "-q", "--prune=now")
+
+    reported = stage.resume()
+
+    assert (reported.session.outcome, reported.session.cycle) == ("completed", 1)
+    assert stage.read("src/same.txt") == BOTH
+    assert not reported.of(EnvironmentFailed)
+
+
+def test_the_ref_of_a_resolution_that_is_gone_is_set_again(repo: Path) -> None:
+    stage = clash(repo)
+    stage.play(planner=[{"plan": {"tasks": list(stage.tasks or ())}}], workers=WORKERS, merger=RESOLVES)
+    running = start_orchestrator(stage)
+    running.until("ConflictResolved")
+    running.kill()
+    gone = delete_refs(stage, "/cs-002/1")
+
+    reported = stage.resume()
+
+    assert len(reported.of(ConflictResolved)) == 1
+    assert gone <= {*stage.git("for-each-ref", "--format=%(refname)").split()}
+
+
+def delete_refs(stage: Stage, part: str) -> set[str]:
+    found = stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame").split()
+    for ref in (deleted := {ref for ref in found if part in ref}):
+        stage.git("update-ref", "-d", ref)
+    return deleted

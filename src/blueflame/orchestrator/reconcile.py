@@ -16,7 +16,7 @@ from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import WORKER, Duty
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.errors import JournalError, WorldError
-from blueflame.model.ids import ATTEMPT_ID, build_agent_id, build_attempt_id, build_attempt_ref
+from blueflame.model.ids import ATTEMPT_ID, build_agent_id, build_attempt_id, build_attempt_ref, build_changeset_ref
 from blueflame.orchestrator.attempts.clear import get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import FINGERPRINT_FILE
 from blueflame.orchestrator.context import SessionContext
@@ -140,17 +140,23 @@ def describe_lost_events(events: int, unknown: Sequence[str]) -> str:
     return f"the journal has lost {number}: its -wal file was damaged or deleted, or an older copy was put back{work}"
 
 
+def _find_ref(session: Session, name: str) -> str:
+    """The ref that holds what a task, a changeset or a merger made."""
+    if name in session.changesets:
+        return build_changeset_ref(session.id, name)
+    result = find_own_work(session.tasks[name]) if name in session.tasks else None
+    attempt = session.attempts[result.attempt if result is not None else name].attempt
+    return build_attempt_ref(session.id, attempt.subject, attempt.n, attempt.key)
+
+
 def find_missing_work(repo: Repository, session: Session) -> tuple[str, ...]:
     """The tasks, changesets and attempts whose commits are gone from git. Refs that were deleted are set again."""
     needed, foundations = list_needed_commits(session), list_needed_foundations(session)
     gone = find_missing_commits(repo, (*needed.values(), *chain.from_iterable(foundations.values())))
     refs = list_refs(repo, STATE_REFS) if needed else {}
     for name, sha in needed.items():
-        result = find_own_work(session.tasks[name]) if name in session.tasks else None
-        if result is not None and sha not in gone:
-            attempt = session.attempts[result.attempt].attempt
-            ref = build_attempt_ref(session.id, attempt.subject, attempt.n, attempt.key)
-            if ref not in refs:
-                set_ref(repo, ref, sha)
+        ref = _find_ref(session, name)
+        if sha not in gone and ref not in refs:
+            set_ref(repo, ref, sha)
     unfounded = [name for name, shas in foundations.items() if not gone.isdisjoint(shas)]
     return (*sorted(name for name, sha in needed.items() if sha in gone), *unfounded)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn, TaskMoved
 from blueflame.model.task import FINISHED, Cause, HistoryResult, Result, TaskRecord, TaskState
-from blueflame.session.cascade import defer_tasks_built_on
+from blueflame.session.cascade import block_if_dependency_failed, defer_tasks_built_on
 from blueflame.session.changesets.queue import trim_changeset
 from blueflame.session.retries import requeue_with_history
 from blueflame.session.state import Session
@@ -19,14 +19,27 @@ def find_own_work(record: TaskRecord) -> Result | None:
 
 
 def list_needed_commits(session: Session) -> dict[str, str]:
-    """The commits that the session needs, by the task or the changeset that they belong to."""
+    """The commits that the session needs, by the task, the changeset or the merger that they belong to."""
     results = {
         name: result.sha
         for name, record in session.tasks.items()
         if (result := find_own_work(record)) is not None and record.state not in FINISHED
     }
     builds = {name: session.changesets[name].build for name in session.merging}
-    return results | {name: build.commit for name, build in builds.items() if build is not None}
+    conflicts = {name: session.changesets[name].conflict for name in session.conflicted}
+    return (
+        results
+        | {name: build.commit for name, build in builds.items() if build is not None}
+        | {name: conflict.ours for name, conflict in conflicts.items() if conflict is not None}
+        | _list_resolutions(session)
+    )
+
+
+def _list_resolutions(session: Session) -> dict[str, str]:
+    """The commits with which mergers resolved conflicts of changesets that have not landed."""
+    made = {each.by: each.commit for name in session.merging for each in session.changesets[name].resolutions}
+    mergers = {name: made.get(record.attempt.agent_id) for name, record in session.attempts.items() if made}
+    return {name: commit for name, commit in mergers.items() if commit is not None}
 
 
 def list_needed_foundations(session: Session) -> dict[str, tuple[str, ...]]:
@@ -57,9 +70,10 @@ def redo_missing(session: Session, missing: Collection[str], now: float) -> Iter
     for name in tasks:
         if name not in session.changeset_of:
             yield requeue_with_history(session, name, HistoryResult.STALE, now, reason)
-            yield TaskMoved(task=name, cause=Cause.RENEW, keeps_retries=True)  # at once: it needs no other cycle
-            yield from defer_tasks_built_on(session, (name,), f"{name} is being redone: {reason}")
+        yield TaskMoved(task=name, cause=Cause.RENEW, keeps_retries=True)  # at once: it needs no other cycle
+        yield from block_if_dependency_failed(session, name)
+        yield from defer_tasks_built_on(session, (name,), f"{name} is being redone: {reason}")
     for name in rebuilt:
         build = session.changesets[name].build
-        assert build is not None, f"{name} has no commit that could be missing"
-        yield BaseMoved(changeset=name, expected=build.base, found=session.base_sha)
+        expected = build.base if build is not None else session.base_sha  # a conflict may be with what was merged there
+        yield BaseMoved(changeset=name, expected=expected, found=session.base_sha)

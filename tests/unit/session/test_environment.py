@@ -266,6 +266,20 @@ def test_a_limit_that_others_meet_holds_for_the_agents_at_work_as_well() -> None
         assert was_limited_meanwhile(session, attempt) is limited, reason
 
 
+def test_missing_work_whose_dependency_was_dropped_meanwhile_is_blocked() -> None:
+    """It would wait for that dependency for ever."""
+    world = reported(Outcomes(task(1), task(2, 1)))
+    ended = [isinstance(e.event, AttemptEnded) and "task-002.worker" in e.event.attempt for e in world.journal].index(
+        True
+    )
+    session = replay(world.journal[: ended + 2])
+    for each in (TaskMoved(task="task-001", cause=Cause.DROP), OrchestratorStarted(pid=1, missing=("task-002",))):
+        for event in tuple(consequences_of(session, each, 9.0)):
+            apply_event(session, JournalEntry(session.seq + 1, 9.0, event))
+
+    assert session.tasks["task-002"].state is TaskState.BLOCKED
+
+
 def test_the_failure_of_an_act_that_is_not_needed_any_more_is_forgotten() -> None:
     outcomes = hindered("checks of task-001", times=50, choice="")
     world = Simulation(outcomes, [build_opening()])

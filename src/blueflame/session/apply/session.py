@@ -45,10 +45,14 @@ from blueflame.session.next_try import grant_attempt
 from blueflame.session.state import Phase, Session, build_validation_key, list_stages_ahead
 
 
-def _apply_orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
+def _apply_orchestrator_started(session: Session, event: OrchestratorStarted, _at: float) -> None:
+    """A scan under way has ended with the last orchestrator; a resolution whose commit is gone resolves nothing."""
     session.stopping, session.stop_now = "", False
-    for name in session.merging:  # a scan under way has ended with the last orchestrator
-        session.changesets[name] = replace(session.changesets[name], scanned_since=None)
+    gone = {session.attempts[name].attempt.agent_id for name in event.missing if name in session.attempts}
+    for name in session.merging:
+        record = session.changesets[name]
+        kept = tuple(each for each in record.resolutions if each.by not in gone)
+        session.changesets[name] = replace(record, scanned_since=None, resolutions=kept)
 
 
 def _apply_stop_requested(session: Session, event: StopRequested, _at: float) -> None:
