@@ -15,7 +15,7 @@ from blueflame.config.locate import read_config_text, resolve_repo_folder, short
 from blueflame.config.problems import format_path, format_value, list_faults, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
 from blueflame.config.show import compute_digest
-from blueflame.documents.yaml import Document, YamlProblem, read_document
+from blueflame.documents.yaml import Document, YamlProblem, find_half_characters, read_document
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
@@ -56,6 +56,7 @@ def parse_config(text: str, *, path: Path) -> LoadedConfig:
     problems += lifted.problems
     settings, faults = validate_settings(lifted.data)
     problems += (YamlProblem(lifted.find_origin(at), text) for at, text in faults)
+    problems += find_half_characters(document.data)
     if problems or settings is None:
         raise build_config_error(document, path, problems)
     found = _find_warnings(document.data, lifted, settings, version, root=path.parent)

@@ -65,6 +65,15 @@ def read_document(text: str, *, only_json: bool = False, any_key: bool = False) 
         return _build_unreadable(f"this is not JSON: {why}", getattr(error, "lineno", None))
 
 
+def find_half_characters(data: Any, path: KeyPath = ()) -> Iterator[YamlProblem]:  # noqa: ANN401 (YAML has any type)
+    """In texts; JSON and YAML can write them, no file can hold them."""
+    if isinstance(data, str) and SURROGATE.search(data):
+        yield YamlProblem(path, f"has half of a character (got {data[:60]!a}); write the whole one, or remove it")
+    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in entries:
+        yield from find_half_characters(value, (*path, key))
+
+
 def _build_unreadable(text: str, line: int | None) -> Document:
     lines: Mapping[KeyPath, int] = {(): line} if line else {}
     return Document(None, (YamlProblem((), text, line),), lambda: lines)
@@ -191,7 +200,7 @@ class _NodeReader:
 
     def _read_key(self, node: Node, path: KeyPath) -> str | None:
         if isinstance(node, ScalarNode) and (self._any_key or node.tag == f"{TAG}str"):
-            return str(node.value)
+            return _join_halves(str(node.value))
         shown = repr(node.value) if isinstance(node, ScalarNode) else "a list or a mapping"
         self._report(node, path, f"a key must be text (got {shown}); put it in quotes, or remove it")
         return None
@@ -217,8 +226,17 @@ def _parse_int(text: str) -> int:
     return int(digits, 0) if digits.lstrip("+-")[1:2] in ("b", "o", "x") else int(digits)
 
 
+def _join_halves(text: str) -> str:
+    """JSON writes a character beyond U+FFFF as two escapes, and YAML reads each for itself."""
+    if text.isascii() or not SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+
 SCALARS: Mapping[str, Callable[[str], object]] = {
-    "str": str,
+    "str": _join_halves,
     "null": lambda _: None,
     "bool": lambda text: text.lower() == "true",
     "int": _parse_int,

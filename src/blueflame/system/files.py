@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from blueflame.model.errors import WorldError
 from blueflame.system.fd import sync_path, write_to_end
+from blueflame.text.sanitize import encode_text
 
 ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some disk space and try again",
@@ -40,7 +41,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
     Without `mode` the file keeps the mode of the old one; a new one has that of the umask. What is not `durable` is not
     synced: a power cut may leave it empty.
     """
-    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    data = encode_text(content) if isinstance(content, str) else content
     with explain_file_errors("write", path), write_draft(path, data, mode=mode, durable=durable) as draft:
         draft.replace(path)
         if durable:

@@ -26,6 +26,7 @@ from blueflame.lazy_dataclass import dataclass
 from blueflame.model.errors import ProcessFailed, ProcessTimedOut
 from blueflame.system.environment import remove_model_keys
 from blueflame.system.files import open_temporary_file
+from blueflame.text.sanitize import encode_text
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -76,7 +77,7 @@ def run_bytes(
     stdin: str | bytes | None = None,
     timeout: float | None = 60,
 ) -> ProcessResultBytes:
-    fed = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+    fed = encode_text(stdin) if isinstance(stdin, str) else stdin
     source = subprocess.DEVNULL if fed is None else subprocess.PIPE
     with _run_child(argv, cwd=cwd, env=env, stdin=source) as child:
         try:

@@ -14,6 +14,20 @@ DANGEROUS = re.compile(
 )
 
 
+HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # of a character; the rest of the lone surrogates stand for bytes
+
+
+def encode_text(text: str) -> bytes:
+    """Encode as UTF-8, names that are not UTF-8 as the bytes that they are.
+
+    JSON can hold half of a character, where what wrote it cut a text: that becomes U+FFFD.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return HALVES.sub("\N{REPLACEMENT CHARACTER}", text).encode("utf-8", "surrogateescape")
+
+
 def _escape_character(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:

@@ -486,3 +486,9 @@ def test_a_skill_that_no_plugin_has_is_reported_with_its_line(tmp_path: Path) ->
     assert found.partition("blueflame.yaml")[2] == (
         f":{line}: roles.worker.skills: bdd has no effect: no plugin has such a skill; did you mean tdd?"
     )
+
+
+def test_half_of_a_character_is_reported_with_its_line() -> None:
+    text = f'{MINIMAL}roles:\n  worker:\n    persona: "cut \\ud83d"\n'
+    line = len(text.splitlines())
+    assert one_problem(text).startswith(f"blueflame.yaml:{line}: roles.worker.persona: has half of a character")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -488,5 +489,18 @@ def test_hints_name_the_attempt_that_ended(state: Path) -> None:
         await hints.aclose()
 
         assert hint == ATTEMPT
+
+    play(story())
+
+
+def test_an_agent_gets_a_prompt_with_half_of_a_character(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        spec = replace(order(state, "cat"), prompt="a title that was cut: \ud83d\n")
+
+        await engine.submit(spec)
+        await engine.wait(ATTEMPT)
+
+        assert (engine.mirror(ATTEMPT) / "stdout.log").read_text("utf-8") == "a title that was cut: \ufffd\n"
 
     play(story())

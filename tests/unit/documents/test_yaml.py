@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from blueflame.documents.yaml import MAX_LOCATED_CHARS, read_document
+from blueflame.documents.yaml import MAX_LOCATED_CHARS, find_half_characters, read_document
 
 
 def test_yaml_values_have_their_types_and_lines() -> None:
@@ -76,3 +76,16 @@ def test_aliases_cannot_explode() -> None:
 def test_tags_make_no_objects() -> None:
     found = read_document("a: !!python/object/apply:os.system ['x']\nb: !custom y\n")
     assert "tag !custom" in found.problems[-1].text
+
+
+def test_yaml_that_a_json_library_wrote_has_whole_characters() -> None:
+    found = read_document('a: "\\ud83d\\ude00"\n"\\ud83d\\ude01": 1\n')
+
+    assert found.data == {"a": "😀", "😁": 1}
+
+
+def test_half_of_a_character_is_kept_and_can_be_found() -> None:
+    data = read_document('a: ["whole", "cut \\ud83d"]\n').data
+
+    assert data == {"a": ["whole", "cut \ud83d"]}
+    assert [problem.path for problem in find_half_characters(data)] == [("a", 1)]

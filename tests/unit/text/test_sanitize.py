@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from blueflame.text.sanitize import DANGEROUS, clean_line
+from blueflame.text.sanitize import DANGEROUS, clean_line, encode_text
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,7 @@ def test_every_control_format_and_private_character_is_dangerous() -> None:
     kinds = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
     hidden = {code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in kinds} - {9, 10}
     assert {code for code in hidden if not DANGEROUS.match(chr(code))} == set()
+
+
+def test_half_of_a_character_can_be_written_and_names_keep_their_bytes() -> None:
+    assert encode_text("a\ud83d \udcff 😀") == b"a\xef\xbf\xbd \xff \xf0\x9f\x98\x80"

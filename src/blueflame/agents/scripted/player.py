@@ -84,8 +84,11 @@ def emit_line(kind: str, **fields: object) -> None:
 
 
 def _format_line(kind: str, **fields: object) -> bytes:
-    line = json.dumps({"type": kind, **fields}, ensure_ascii=False) + "\n"
-    return line.encode("utf-8", "surrogateescape")
+    try:
+        line = json.dumps({"type": kind, **fields}, ensure_ascii=False) + "\n"
+        return line.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a character
+        return json.dumps({"type": kind, **fields}).encode() + b"\n"
 
 
 def _write_out(data: bytes) -> None:

@@ -48,6 +48,7 @@ from blueflame.system.process_identity import (
     wait_until_gone,
 )
 from blueflame.system.process_identity import ProcessState as Alive
+from blueflame.text.sanitize import encode_text
 
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 MAX_STARTS = 5  # of a warden that dies before it can record anything: then the machine is at fault, not the agent
@@ -286,5 +287,5 @@ def _write_file(path: Path, text: str) -> None:
     with explain_file_errors("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft.touch(mode=0o600)  # an environment may hold secrets
-        draft.write_bytes(text.encode("utf-8", "surrogateescape"))
+        draft.write_bytes(encode_text(text))
         draft.replace(path)
