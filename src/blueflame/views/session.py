@@ -307,8 +307,12 @@ def _build_task_line(record: TaskRecord, note: str) -> TaskLine:
 def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) -> str:
     """Format the cost of ended and running agents; with running ones it is not final, and marked with ~."""
     budget = session.limits.session_budget
-    live = sum((found.spend for found in checkups.values()), Spend())
+    live = _sum_live(checkups)
     return f"{'~' if budget.measure(live) else ''}{format_budget(budget, session.spend + live)}"
+
+
+def _sum_live(checkups: Mapping[str, HealthReport]) -> Spend:
+    return sum((found.spend for found in checkups.values()), Spend())
 
 
 def _describe_parked(parked: RuntimeParked, now: float) -> str:
@@ -433,7 +437,7 @@ def build_session_json(
     locked: PersonLocks = NO_LOCKS,
 ) -> dict[str, Any]:
     """Build the object that `status --json` prints, and `run --json` at the end."""
-    budget = session.limits.session_budget
+    budget, spend = session.limits.session_budget, session.spend + _sum_live(checkups or {})
     return {
         "session": session.id,
         "request": session.request,
@@ -444,8 +448,8 @@ def build_session_json(
         "cycle": session.cycle,
         "wave": session.wave,
         "seconds": round(_measure_seconds(session, now), 3),
-        "cost_usd": session.spend.usd,
-        "tokens": session.spend.tokens,
+        "cost_usd": spend.usd,
+        "tokens": spend.tokens,
         "budget": {"unit": budget.unit.value, "limit": budget.amount},
         "tasks": [_build_task_json(session, record, now, locked) for record in _sort_by_id(session.tasks.values())],
         "locks": [each._asdict() for each in list_held_locks(session)],

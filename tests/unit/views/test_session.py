@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.event import BaseAdopted, CycleEnded, EnvironmentRetried, Event, GateAnswered, LandingUndone
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
@@ -65,6 +66,17 @@ def test_a_task_that_a_persons_lock_keeps_back_says_so() -> None:
     assert (wait({}), wait({"ada": ("docs",)})) == ("waits for a slot", "waits for a slot")
     assert wait(locked) == "waits for the lock internal held by ada"
     assert build_status_view(story.session, now=story.now, locked=locked).tasks[0].note == wait(locked)
+
+
+def test_the_cost_for_machines_is_the_sum_of_its_attempts_also_of_running_ones() -> None:
+    story = Story().approved().begins("task-001")
+    (attempt,) = story.session.live
+    used = {attempt: HealthReport(state=Health.WORKING, spend=Spend(micro_usd=250_000, input_tokens=7))}
+
+    found = build_session_json(story.session, now=story.now, checkups=used)
+
+    assert found["cost_usd"] == sum(each["cost_usd"] for each in found["attempts"]) > 0
+    assert found["tokens"] == sum(each["tokens"] for each in found["attempts"])
 
 
 def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> None:
