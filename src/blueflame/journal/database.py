@@ -22,6 +22,7 @@ from blueflame.system.fd import sync_path
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
 RESCUE_SECONDS, RESCUE_PAUSE_SECONDS = 6.0, 0.02  # an orchestrator looks every five seconds
 WAL_INDEX_HEADER_BYTES = 48
+MAX_PATH_BYTES = 480  # SQLite takes 512, with the longest name that a journal has while it is created
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
@@ -89,6 +90,8 @@ def _format_error(path: Path, doing: str, error: sqlite3.Error, schema: Schema) 
     )
     if code == sqlite3.SQLITE_IOERR and (limit := describe_file_limit()):
         remedy = f"{limit}, then run `{schema.resume}`"
+    if code == sqlite3.SQLITE_CANTOPEN and (length := len(os.fsencode(path))) > MAX_PATH_BYTES:
+        remedy = f"its path has {length} bytes, SQLite takes {MAX_PATH_BYTES}. Move the repository to a shorter path"
     return f"cannot {doing} the journal {path}: {remedy} (SQLite: {error}). Nothing was changed"
 
 

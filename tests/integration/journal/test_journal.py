@@ -13,7 +13,7 @@ import pytest
 
 from blueflame.journal import journal as journal_module
 from blueflame.journal.codec import encode_event
-from blueflame.journal.database import Fenced
+from blueflame.journal.database import MAX_PATH_BYTES, Fenced
 from blueflame.journal.journal import Journal, Message, MessageSettlement
 from blueflame.journal.session_tables import SESSIONS, m001_events_and_inbox
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
@@ -623,6 +623,16 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="cannot open the journal") as caught:
         Journal.open(tmp_path / "file" / "journal.db")
     assert str(tmp_path / "file") in str(caught.value)
+
+
+def test_a_path_that_is_too_long_for_sqlite_is_named_as_the_cause(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 200)
+    rest = MAX_PATH_BYTES - len(os.fsencode(folder / "d" / "journal.db"))
+    halves = folder / ("d" * (rest // 2))
+
+    Journal.open(halves / ("d" * (rest - rest // 2)) / "journal.db").close()
+    with pytest.raises(JournalError, match="Move the repository to a shorter path"):
+        Journal.open(halves / ("d" * (rest - rest // 2 + 40)) / "journal.db")
 
 
 def test_a_folder_in_its_place_is_reported(path: Path) -> None:
