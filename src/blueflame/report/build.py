@@ -24,7 +24,7 @@ from blueflame.report.timeline import Span, Timeline, lay_out
 from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange
 from blueflame.session.hand_offs import StageHandOff, list_hand_offs
-from blueflame.session.landed_work import LandedWork, count_landed_work
+from blueflame.session.landed_work import LandedWork, count_landed_work, describe_undoing
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event
 from blueflame.text.seats import describe_seat
@@ -50,6 +50,7 @@ class TaskRow:
     spend: Spend
     seconds: float  # of agents' work
     changeset: str = ""  # the last one that it was in
+    undone: bool = False  # it has landed, and a person took it back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,19 +263,20 @@ def _build_task_rows(session: Session, attempts: Sequence[AttemptRow]) -> Iterat
         by_subject.setdefault(each.subject, []).append(each)
     last = {task: name for name, record in session.changesets.items() for task in record.changeset.tasks}
     for name, record in sorted(session.tasks.items()):
-        own = by_subject.get(name, [])
+        own, undone = by_subject.get(name, []), describe_undoing(session, record)
         yield TaskRow(
             id=name,
             title=record.task.title,
             group=record.task.cohesion_group,
             state=record.state,
-            reason=record.reason,
+            reason=record.reason or undone,
             dependencies=record.task.dependencies,
             attempts=record.attempts,
             failures=sum(each.ending is not None and not each.passed for each in own),
             spend=sum((each.spend for each in own), NO_SPEND),
             seconds=sum(each.seconds for each in own),
             changeset=last.get(name, ""),
+            undone=bool(undone),
         )
 
 

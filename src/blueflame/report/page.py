@@ -25,6 +25,7 @@ from blueflame.report.build import AttemptRow, GateDecision, Report, TaskRow
 from blueflame.report.evidence import Evidence
 from blueflame.report.side_by_side import FileDiff
 from blueflame.session.accounts import CostTotal
+from blueflame.text.event_lines import AGAIN
 from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration, format_time
 from blueflame.text.hand_offs import format_hand_off
 from blueflame.text.marks import MARKS
@@ -271,8 +272,14 @@ def _describe_gate(each: GateDecision) -> str:
     return f"{shorten_line(each.gate.title, 200)}\n{shorten_line(answer, 100)}, after {after}"
 
 
+def _name_state(task: TaskRow) -> str:
+    if task.undone:
+        return "undone"
+    return "landed" if task.state is TaskState.MERGED else task.state.value
+
+
 def _describe_task(task: TaskRow) -> str:
-    words = f"{task.id}: {shorten_line(task.title, 200)}\n{task.state.value}, {format_count(task.attempts, 'attempt')}"
+    words = f"{task.id}: {shorten_line(task.title, 200)}\n{_name_state(task)}, {format_count(task.attempts, 'attempt')}"
     return words + (f"\n{shorten_line(task.reason, 200)}" if task.reason else "")
 
 
@@ -300,9 +307,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "sha": lambda sha: str(sha)[:10],
     "tone": _choose_tone,
     "mark": _choose_mark,
-    "state_tone": lambda state: TASK_TONES.get(state, "idle"),
-    "state_mark": lambda state: MARKS[state][0],
-    "state_word": lambda state: "landed" if state is TaskState.MERGED else state.value,
+    "state_tone": lambda task: "idle" if task.undone else TASK_TONES.get(task.state, "idle"),
+    "state_mark": lambda task: AGAIN if task.undone else MARKS[task.state][0],
+    "state_word": _name_state,
     "changeset_tone": lambda state: CHANGESET_TONES.get(state, "idle"),
     "choice_tone": lambda choice: CHOICE_TONES.get(choice, "warn"),
     "attempt_name": _name_attempt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blueflame.lazy_dataclass import dataclass
 from blueflame.model.changeset import ChangesetState
-from blueflame.model.task import TaskState
+from blueflame.model.task import TaskRecord, TaskState
 from blueflame.session.state import Session
 
 
@@ -38,3 +38,13 @@ def count_landed_work(session: Session) -> LandedWork:
         undone=undone,
         dropped=session.count_in_state(TaskState.DROPPED),
     )
+
+
+def describe_undoing(session: Session, record: TaskRecord) -> str:
+    """Say who took back the landing of the task; empty if no one has."""
+    if record.state is not TaskState.MERGED:
+        return ""
+    task = record.task.id
+    settled = (ChangesetState.LANDED, ChangesetState.UNDONE)
+    places = [each for each in session.changesets.values() if task in each.changeset.tasks and each.state in settled]
+    return places[-1].note if places and places[-1].state is ChangesetState.UNDONE else ""

@@ -27,7 +27,7 @@ from blueflame.session.effects import (
 )
 from blueflame.session.environment import describe_problem, join_problems, list_held
 from blueflame.session.estimate import CostRange
-from blueflame.session.landed_work import LandedWork, count_landed_work
+from blueflame.session.landed_work import LandedWork, count_landed_work, describe_undoing
 from blueflame.session.next_try import describe_next_try, find_rung
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
@@ -156,7 +156,7 @@ def build_status_view(
         locks=tuple(list_held_locks(session)),
         tasks=tuple(
             _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each, now, locked))))._replace(
-                undone=bool(_describe_undoing(session, each))
+                undone=bool(describe_undoing(session, each))
             )
             for each in _sort_by_id(session.tasks.values())
         ),
@@ -186,7 +186,7 @@ def build_cycle_view(session: Session) -> CycleView:
 
 def build_summary_view(session: Session, *, now: float, estimate: CostRange | None = None) -> SummaryView:
     changesets = session.changesets.values()
-    undone = {name: note for name, record in session.tasks.items() if (note := _describe_undoing(session, record))}
+    undone = {name: note for name, record in session.tasks.items() if (note := describe_undoing(session, record))}
     left = [each for each in session.tasks.values() if each.state is not TaskState.MERGED or each.task.id in undone]
     return SummaryView(
         session=session.id,
@@ -288,16 +288,7 @@ def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
 
 
 def _list_task_notes(session: Session, record: TaskRecord, now: float, locked: PersonLocks) -> tuple[str, ...]:
-    return (find_wait_reason(session, record.task.id, now, locked), record.reason, _describe_undoing(session, record))
-
-
-def _describe_undoing(session: Session, record: TaskRecord) -> str:
-    if record.state is not TaskState.MERGED:
-        return ""
-    task = record.task.id
-    settled = (ChangesetState.LANDED, ChangesetState.UNDONE)
-    places = [each for each in session.changesets.values() if task in each.changeset.tasks and each.state in settled]
-    return places[-1].note if places and places[-1].state is ChangesetState.UNDONE else ""
+    return (find_wait_reason(session, record.task.id, now, locked), record.reason, describe_undoing(session, record))
 
 
 def _build_task_line(record: TaskRecord, note: str) -> TaskLine:
@@ -478,7 +469,7 @@ def _build_task_json(session: Session, record: TaskRecord, now: float, locked: P
         **pick(record, "state attempts retries"),
         "rung": find_rung(session.limits, record),
         "retry_at": session.waiting.get(record.task.id),
-        "reason": record.reason,
+        "reason": record.reason or describe_undoing(session, record),
         "waits_for": find_wait_reason(session, record.task.id, now, locked),
         "commit": record.result.sha if record.result else None,
         "assumptions": list(list_assumptions(session, record.task.id)),

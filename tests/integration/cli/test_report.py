@@ -13,7 +13,7 @@ import pytest
 
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Attempt
-from blueflame.model.event import JournalEntry
+from blueflame.model.event import JournalEntry, LandingUndone
 from blueflame.model.spend import Spend
 from blueflame.testing.simulated_outcomes import hash_to_fraction
 from support import hostile_session as hostile_story
@@ -177,6 +177,21 @@ def test_what_was_cleaned_away_is_said(project: Path, tmp_path: Path, capsys: py
     assert "The folders of 4 attempts were cleaned up" in shown
     assert "No log for 4 agents" in shown
     assert "git no longer has the commits" in shown
+
+
+def test_the_page_says_that_a_landed_task_was_undone(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = Story().reviewing().lands("cs-1-auth")
+    story.tell(LandingUndone(changeset="cs-1-auth", before="b", after="c" * 40, by="ann"))
+    keep(project, story.recorded)
+
+    text, _ = page_of(capsys, tmp_path / "r.html")
+
+    row = text.partition('<tr id="task-1">')[2].partition("</tr>")[0]
+    assert ">undone<" in row
+    assert "undone by ann with cccccccccccc" in row
+    assert ">landed<" not in row
 
 
 class Busy(Outcomes):

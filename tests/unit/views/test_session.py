@@ -98,6 +98,8 @@ def test_the_status_of_an_undone_task_says_so() -> None:
     assert [name for name, line in lines.items() if line.undone] == ["task-001", "task-002"]
     left = build_summary_view(story.session, now=0.0).not_landed
     assert [line.note for line in left if line.undone] == ["undone by ann with cccccccccccc"] * 2
+    reasons = {each["id"]: each["reason"] for each in build_session_json(story.session, now=story.now)["tasks"]}
+    assert reasons["task-001"] == "undone by ann with cccccccccccc"
 
 
 def test_the_summary_says_how_work_whose_commits_are_gone_is_made_again() -> None:
