@@ -790,3 +790,34 @@ def test_a_check_that_hangs_on_the_base_since_it_was_green_there_blames_no_task(
     check_hindered(stage.run(STOP, observers=[at(Checked, server.unlink)]), "checks")
     server.touch()
     check_finished(stage, attempts=2)
+
+
+@pytest.mark.parametrize("ends", ["false", "sleep 60"])
+def test_a_check_whose_server_is_back_when_the_base_is_checked_blames_no_task(
+    stage: Stage, tmp_path: Path, ends: str
+) -> None:
+    """As when a person stops a session whose checks have failed, starts the server, and resumes it."""
+    server = tmp_path / "server"
+    back = f"test -e src/2.txt || touch '{server}'"  # the checks of the second task find none, those of the base do
+    checks = {"enabled": True, "commands": [f"{back}; test -e '{server}' || {ends}"], "timeout": "1s"}
+    stage.reconfigure(validation={"validator_diagnostics": checks}, schedule={"dependents": "reviewed"})
+    stage.play(task(1), task(2, after=[1]))
+    server.touch()
+
+    result = stage.run(observers=[at(Checked, server.unlink)], workflow="flow")
+
+    assert result.session.outcome == "completed"
+    assert {record.attempts for record in result.session.tasks.values()} == {1}
+
+
+def test_a_changeset_whose_server_is_back_when_the_base_is_checked_is_built(stage: Stage, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    checks = {"enabled": True, "commands": [f"test -e src/2.txt || touch '{server}'; test -e '{server}'"]}
+    stage.reconfigure(validation={"validator_diagnostics": checks})
+    stage.play(task(1), task(2))
+    server.touch()
+
+    result = stage.run(observers=[at(Checked, server.unlink, nth=2)])
+
+    assert result.session.outcome == "completed"
+    assert {record.attempts for record in result.session.tasks.values()} == {1}

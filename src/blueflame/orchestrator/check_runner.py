@@ -31,15 +31,19 @@ class CheckRunner:
         """Check the commit. A failed check runs once more, unless it is as red as on the base; if it passes then, it is
         flaky."""
         if tree not in self.known:
-            self.known[tree] = await self.repeat_blamed(commit, await self._run(commit, again=False), on_base)
+            checks = compare_with_base(await self.run_once(commit), on_base)
+            self.known[tree] = await self.repeat_blamed(commit, checks, on_base)
         return self.known[tree]
 
     async def repeat_blamed(self, commit: str, checks: Checks, on_base: Checks) -> Checks:
-        if not self.retry or not list_blamed(compare_with_base(checks, on_base)):
+        """Run them again if one is to blame; best after the base: what a person repaired meanwhile blames no one."""
+        if not self.retry or not list_blamed(checks):
             return checks
-        return _mark_flaky(checks, await self._run(commit, again=True))
+        both = _mark_flaky(checks, await self.run_once(commit, again=True))
+        compared = zip(both, compare_with_base(both, on_base), strict=True)
+        return tuple(replace(now, red_before=check.red_before or now.red_before) for check, now in compared)
 
-    async def _run(self, commit: str, *, again: bool) -> Checks:
+    async def run_once(self, commit: str, *, again: bool = False) -> Checks:
         checks = await self.run(commit, again)
         if checks is None:
             raise ChecksStopped

@@ -74,12 +74,13 @@ async def run_diagnostics(
             return []
         runner = CheckRunner(run=run, retry=context.settings.merging.retry_red_checks)
         try:
-            checks = compare_with_base(await runner.repeat_blamed(effect.sha, checks, on_base), on_base)
+            checks = compare_with_base(checks, on_base)
             if list_blamed(checks) and (known or not on_base):  # without any, the setup failed there
                 recheck = partial(recheck_base, context, session, result.base, effect.sha, tries)
                 checks = await confirm_blame(checks, on_base, recheck)
             else:
                 require_endings(checks, on_base)
+            checks = await runner.repeat_blamed(effect.sha, checks, on_base)
             require_programs(checks, context.baseline.list_missing(digest_commands(context.settings)))
         except ChecksStopped:
             return []

@@ -140,7 +140,8 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         return [ChangesetEvicted(changeset=name, reason=f"it would land secrets:\n{listed}")]
     try:
         known = site.runner.known.get(await asyncio.to_thread(find_tree, site.repo, base), ())
-        checks = await site.runner.examine(made.commit, made.tree, known)
+        is_new = made.tree not in site.runner.known
+        checks = await site.runner.run_once(made.commit) if is_new else site.runner.known[made.tree]
         if checks:
             tried = site.tried if all(check.passed for check in checks) else ()
             on_base = known or tried or await examine_base(site.runner, inputs)
@@ -150,6 +151,8 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
                 checks = await confirm_blame(checks, on_base, partial(site.recheck, base, made.commit))
             elif not known:
                 require_endings(checks, on_base)
+            if is_new:
+                checks = site.runner.known[made.tree] = await site.runner.repeat_blamed(made.commit, checks, on_base)
             require_programs(checks, site.missing)
         if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
