@@ -215,11 +215,27 @@ def test_a_git_that_fails_once_blames_no_agent(stage: Stage, tmp_path: Path, mon
     assert [ended.ended.ending for ended in result.of(AttemptEnded)] == [Ending.PASSED]
 
 
+@pytest.mark.parametrize("times", range(1, 7))
+def test_a_git_that_fails_some_times_blames_no_agent_whenever_it_is_repaired(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """As while the owner of the repository is another one. After two failures it worked again for our own commit."""
+    ended, calls = tmp_path / "ended", tmp_path / "calls"
+    stage.play(task(1), workers={1: [*writes("src/1.txt", "one"), {"run": f"touch '{ended}'"}]})
+    repaired = f"[ ! -e '{ended}' ] || {{ echo >> '{calls}'; [ $(wc -l < '{calls}') -gt {times} ]; }}"
+    folder = _put_failing_git(tmp_path, "", unless=repaired)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    result = stage.run(STOP)
+    assert result.session.outcome == "completed"
+    assert [ended.ended.ending for ended in result.of(AttemptEnded)] == [Ending.PASSED]
+
+
 def _put_failing_git(tmp_path: Path, command: str, *, unless: str = "false") -> Path:
     real, folder = shutil.which("git"), tmp_path / "bin"
     folder.mkdir()
     fail = f"touch {tmp_path}/failed; echo 'fatal: not today' >&2; exit 128"
-    wrapper = f'#!/bin/sh\ncase " $* " in *" {command} "*) {unless} || {{ {fail}; }};; esac\nexec {real} "$@"\n'
+    name = command and f" {command} "
+    wrapper = f'#!/bin/sh\ncase " $* " in *"{name}"*) {unless} || {{ {fail}; }};; esac\nexec {real} "$@"\n'
     (folder / "git").write_text(wrapper)
     (folder / "git").chmod(0o755)
     return folder

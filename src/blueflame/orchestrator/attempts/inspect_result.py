@@ -79,16 +79,9 @@ def inspect_commits(
 
     `find_more` gives further violations, by the last commit.
     """
-    try:
-        try:
-            read = _read_result(context, session, finished, find_more)
-        except GitFailed as error:
-            unreadable = judge_unreadable(context, finished, error)
-            if unreadable.ending is not Ending.POSTCHECK:
-                return unreadable
-            read = _read_result(context, session, finished, find_more)  # git may have failed only once
-    except (WorldError, UsageError) as error:
-        return judge_unreadable(context, finished, error)
+    read = _read_or_judge(context, finished, partial(_read_result, context, session, finished, find_more))
+    if isinstance(read, AttemptOutcome):
+        return read
     found, left, gaps, defied, broken, reset = read
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
     ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
@@ -106,6 +99,24 @@ def inspect_commits(
         defied=defied,
         put_back=reset,
     )
+
+
+def _read_or_judge(
+    context: SessionContext, finished: FinishedAttempt, read: Callable[[], _ReadResult]
+) -> _ReadResult | AttemptOutcome:
+    """Read the result, or judge why it cannot be read. Git may have failed only once: then it is read again."""
+    try:
+        return read()
+    except GitFailed as error:
+        unreadable = judge_unreadable(context, finished, error)
+        if unreadable.ending is not Ending.POSTCHECK:
+            return unreadable
+    except (WorldError, UsageError) as error:
+        return judge_unreadable(context, finished, error)
+    try:
+        return read()
+    except (WorldError, UsageError) as error:
+        return judge_unreadable(context, finished, error)
 
 
 class _ReadResult(NamedTuple):
