@@ -130,17 +130,17 @@ def write_outcome(folder: str, content: Mapping[str, Any], poll_loop: PollLoop) 
         except OSError as e:
             if e.errno == errno.ENOENT or poll_loop.stops > stops:
                 return False
-            _report_hindrance(folder, e)
+            report_hindrance(folder, str(e.strerror))
             poll_loop.wait(pause)
             pause = min(pause * 2, MAX_RETRY_SECONDS)
         else:
             return True
 
 
-def _report_hindrance(folder: str, error: OSError) -> None:
+def report_hindrance(folder: str, cause: str) -> None:
     """By a link that leads nowhere: it needs no open file and no room in one, whose limits may be what hinders us."""
     with suppress(OSError):
-        os.symlink(f"{os.getpid()} {error.strerror}", f"{folder}/hindrance")
+        os.symlink(f"{os.getpid()} {cause}", f"{folder}/hindrance")
 
 
 def _replace_outcome(folder: str, data: bytes) -> None:

@@ -7,6 +7,7 @@ Lock the folder. If the attempt has ended, exit; if it was started by a warden t
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import sys
@@ -47,6 +48,7 @@ EXIT_LOCKED = 75  # another warden holds the lock; nothing was changed
 MAX_TAIL_BYTES = 4000
 SURVEY_TIMEOUT = 30.0
 SURVEY_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 def main(arguments: list[str]) -> int:
@@ -147,14 +149,20 @@ def _run_steps(attempt: SupervisedAttempt, cookie: str) -> dict[str, Any]:
 
 
 def _survey_finished_work(attempt: SupervisedAttempt, cookie: str) -> tuple[str, str] | None:
-    """Try again for some seconds: without a survey, work that is done and paid for would have to be done again."""
-    for pause in (*SURVEY_PAUSES, 0.0):
+    """Try again for some seconds, and as long as the disk is full: without a survey, work that is done and paid for
+    would have to be done again."""
+    pauses = list(SURVEY_PAUSES)
+    while True:
         missed = _run_survey(attempt, cookie, "after")
         cancel = read_cancel_request(attempt)
         if missed is None or cancel is not None:
             return missed and cancel and ("cancelled", cancel[0])
-        attempt.poll_loop.wait(pause)
-    return missed
+        full = next((words for words in FULL if words in missed[1]), "")
+        if missed[0] == "cancelled" or not (pauses or full):
+            return missed
+        if full:
+            record.report_hindrance(attempt.folder, full)
+        attempt.poll_loop.pause(pauses.pop(0) if pauses else SURVEY_PAUSES[-1])
 
 
 def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 
 TYPE_CHECKING = False  # the typing module alone would cost every attempt some 8 ms
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ class PollLoop:
         for handle in sorted(ready):
             if handle in self._answers:  # an earlier answer may have unregistered it
                 self._answers[handle]()
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, unless a signal asks to stop: any other one, as of a child that has ended, only wakes us."""
+        until, stops = time.monotonic() + seconds, self.stops
+        while self.stops == stops and (left := until - time.monotonic()) > 0:
+            self.wait(left)
 
 
 def _handle_signal(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support.disks import mounted
 from support.small_sandbox import (
     SystemUser,
     build_bwrap_argv,
@@ -29,6 +30,7 @@ from support.small_sandbox import (
 )
 from support.wardens import (
     ENTRY,
+    PATIENCE,
     ROOT,
     read_agent_pid,
     read_outcome,
@@ -370,6 +372,21 @@ def test_a_survey_that_is_killed_is_made_again(folder: Path) -> None:
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
     assert (folder / "survey-after").read_text() == "surveyed\n"
+
+
+def test_work_that_cannot_be_surveyed_on_a_full_disk_waits_for_room(folder: Path) -> None:
+    """Without a survey it would have to be done again. Why it waits can be read meanwhile."""
+    fill = "for size in 65536 512 1; do dd if=/dev/zero bs=$size >> fill 2> /dev/null; done; exit 0"
+    with mounted(folder, 1):
+        launch = write_sandboxed_launch(folder, "sh", "-c", fill, survey=["echo", "surveyed"])
+        with running_warden_as(find_user(list_users()[0]), launch) as warden:
+            wait_until((folder / "hindrance").is_symlink, "it waits")
+            assert (folder / "hindrance").readlink().name == f"{warden.pid} No space left on device"
+            (folder / "fill").unlink()
+            assert warden.wait(PATIENCE) == 0
+
+        assert (read_outcome(folder)["reason"], read_outcome(folder)["exit_code"]) == ("exited", 0)
+        assert (folder / "survey-after").read_text() == "surveyed\n"
 
 
 @pytest.mark.parametrize("then", ["kill -KILL $$", "sleep 600"])
