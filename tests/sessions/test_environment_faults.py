@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ from blueflame.orchestrator.attempts import check_commit, spares
 from blueflame.orchestrator.context import SessionContext
 from blueflame.session import environment
 from blueflame.session.state import Session
-from support.disks import fill, mounted
+from support.disks import fill, immutable, mounted
 from support.sessions import SessionRun, Stage, Watcher, git, plan_of, task, writes
 from support.wardens import wait_until
 
@@ -480,6 +481,27 @@ def test_a_landing_that_cannot_move_the_branch_is_tried_again(stage: Stage) -> N
     block.unlink()
     block.parent.rmdir()
     check_finished(stage, attempts=1)
+
+
+def test_a_checkout_that_could_not_be_removed_is_removed_at_the_end(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CLEAR_PAUSE_SECONDS", 0.0)
+    stage.play(task(1))
+    with ExitStack() as locks:
+
+        def lock() -> None:
+            (checkout,) = list_checkouts(stage.root / ".trees")
+            locks.enter_context(immutable(checkout))
+
+        def unlock(_gate: object, _session: Session) -> str:
+            assert list_checkouts(stage.root / ".trees")
+            locks.close()
+            return "approve"
+
+        result = stage.run({"changeset": [unlock]}, observers=[at(AttemptEnded, lock)])
+    assert result.session.outcome == "completed"
+    assert not list_checkouts(stage.root / ".trees")
 
 
 def test_a_finished_reviewer_is_not_blamed_when_we_are_killed_before_its_checkout_is_gone(stage: Stage) -> None:

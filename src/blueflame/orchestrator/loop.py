@@ -164,6 +164,7 @@ class SessionLoop:
         self._to_clear: list[Removal] = []
         self._unneeded: dict[Effect, list[ScratchCheckout]] = {}  # checkouts of checks that are not recorded yet
         self._clearing: set[asyncio.Task[None]] = set()
+        self._uncleared: list[Removal] = []  # what could not be removed; at the end it is tried once more
         self._unpacked = 0  # attempts that left refs
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
@@ -245,7 +246,7 @@ class SessionLoop:
             if self._is_over():
                 if self.session.ended:
                     left = partial(release_left_scratch, self.context, self.session)
-                    self._to_clear.append(Removal(left))
+                    self._to_clear += [*self._uncleared, Removal(left)]
                 self._clear_unneeded(group)
                 return
             self._start_effects(group)
@@ -390,7 +391,7 @@ class SessionLoop:
             task.add_done_callback(self._clearing.discard)
 
     async def _clear(self, removal: Removal) -> None:
-        """What cannot be removed is left to the next orchestrator or `blueflame cleanup`."""
+        """What cannot be removed, at the end neither, is left to the next orchestrator or `blueflame cleanup`."""
         if removal.wait is not None:
             await removal.wait()
         for _try in range(MAX_CLEAR_TRIES):
@@ -401,6 +402,8 @@ class SessionLoop:
                 await self.context.clock.sleep(CLEAR_PAUSE_SECONDS)
                 with suppress(OSError):
                     await asyncio.to_thread(remove_stale_locks, self.context.repo)
+        else:
+            self._uncleared.append(removal)
         if removal.effect is not None:
             self._running.pop(removal.effect, None)
             self._wake.set()
