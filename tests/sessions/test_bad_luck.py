@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from blueflame.documents.plans import read_plan
+from blueflame.git.checkouts import get_record_path
 from blueflame.git.repository import PROBE_SUFFIX
 from blueflame.model.attempt import Duty, Ending
 from blueflame.model.errors import JournalError
@@ -113,13 +114,28 @@ def _end(stage: Stage, attempt: str) -> None:
     asyncio.run(end())
 
 
-def test_a_checkout_that_was_removed_under_its_agent_loses_the_attempt(stage: Stage) -> None:
+def _remove_in_part(checkout: Path) -> None:
+    """As `git clean -ffdx` does while an agent writes there: its folder cannot be removed, all others are."""
+    get_record_path(checkout).unlink()
+    shutil.rmtree(checkout / ".git")
+
+
+@pytest.mark.parametrize(
+    ("remove_checkout", "lost"),
+    [
+        (shutil.rmtree, ["plan.planner.1", "task-001.worker.1", "task-001.validator.1"]),
+        (_remove_in_part, ["task-001.worker.1"]),  # the others have done what they were asked for
+    ],
+)
+def test_a_checkout_that_was_removed_under_its_agent_loses_the_attempt(
+    stage: Stage, remove_checkout: Callable[[Path], None], lost: list[str]
+) -> None:
     def remove(_session: Session, recorded: JournalEntry) -> None:
         event = recorded.event
         if isinstance(event, AttemptStarted) and event.attempt.endswith(".1") and event.worktree:
             output = stage.root / ".blueflame" / "attempts" / event.attempt / "stdout.log"
             wait_until(lambda: output.exists() and output.stat().st_size > 0, "the agent has begun")
-            shutil.rmtree(event.worktree)
+            remove_checkout(Path(event.worktree))
 
     begin = [{"say": "I begin."}, {"sleep": 0.5}]
     stage.play(
@@ -130,7 +146,9 @@ def test_a_checkout_that_was_removed_under_its_agent_loses_the_attempt(stage: St
     result = stage.run(observers=[Watcher(remove)], workflow="waves")
     assert result.session.outcome == "completed"
     assert result.session.tasks["task-001"].retries == 0
-    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.LOST, Ending.PASSED] * 3
+    endings = {each.attempt: each.ended.ending for each in result.of(AttemptEnded)}
+    assert set(endings.values()) == {Ending.LOST, Ending.PASSED}
+    assert [name.partition(".")[2] for name, each in endings.items() if each is Ending.LOST] == lost
 
 
 def test_a_message_after_the_end_is_refused(stage: Stage) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from blueflame.agents.runtime import AgentOutput, RunResult
+from blueflame.git.checkouts import get_record_path
 from blueflame.model.attempt import Ending
 from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import GitFailed
@@ -99,7 +100,10 @@ def test_commits_of_a_lost_attempt_are_fetched_again_when_our_git_was_killed(tmp
     attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
     outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.LOST)
     finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput())
-    paths = SimpleNamespace(checkout=lambda _agent: tmp_path)
+    checkout = tmp_path / "worker-1"
+    checkout.mkdir()
+    get_record_path(checkout).touch()
+    paths = SimpleNamespace(checkout=lambda _agent: checkout)
     context = cast("SessionContext", SimpleNamespace(paths=paths, repo=None))
     killed = GitFailed("git update-ref --stdin: it was killed by signal 9")
     with pytest.raises(GitFailed, match="signal 9"):

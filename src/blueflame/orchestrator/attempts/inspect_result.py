@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from blueflame.checks.audit_gaps import describe_defied, find_unaudited_calls
@@ -15,6 +16,7 @@ from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_lefto
 from blueflame.checks.postcheck import check_result, check_subjects, is_worded_wrongly
 from blueflame.documents.hand_offs import parse_hand_off
 from blueflame.git.batch import find_missing_commits
+from blueflame.git.checkouts import get_record_path
 from blueflame.git.command import REPAIR_GIT, build_agent_identity, find_fix, find_identity
 from blueflame.git.damage import find_damage
 from blueflame.git.filters import find_filtered_changes, refuse_filtered_changes
@@ -197,7 +199,7 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
     used, or when git cannot read a commit of ours either.
     """
     checkout = context.paths.checkout(finished.attempt.agent_id)
-    if not checkout.is_dir():
+    if _was_removed(checkout):
         return _lose_without_checkout(context, finished)
     lost = AttemptOutcome(ending=Ending.LOST, notes=str(error), base=finished.base)
     if _is_earlier_work_gone(context, finished.attempt):
@@ -222,6 +224,12 @@ def _add_repair(error: WorldError) -> WorldError:
     text = str(error)
     is_known = REPAIR_GIT in text or find_fix(text, "")
     return error if is_known else GitFailed(f"{text}; git fails for a commit of ours, too: {REPAIR_GIT}")
+
+
+def _was_removed(checkout: Path) -> bool:
+    """Whether it was removed from outside, also in part: an agent that wrote meanwhile kept its folder, but it could
+    not remove the record beside it."""
+    return not checkout.is_dir() or not get_record_path(checkout).exists()
 
 
 def _lose_without_checkout(context: SessionContext, finished: FinishedAttempt) -> AttemptOutcome:
@@ -272,7 +280,7 @@ def judge_output(
 ) -> AttemptOutcome:
     """Judge an attempt that commits nothing, by its structured output."""
     ending = judge_finished(finished, gaps, violations=violations)
-    if ending not in PASSING | BLAMELESS and not context.paths.checkout(finished.attempt.agent_id).is_dir():
+    if ending not in PASSING | BLAMELESS and _was_removed(context.paths.checkout(finished.attempt.agent_id)):
         return _lose_without_checkout(context, finished)
     return AttemptOutcome(
         ending=ending,
