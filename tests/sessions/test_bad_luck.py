@@ -210,8 +210,8 @@ def test_the_folders_of_attempts_removed_under_a_session_cost_no_retry(stage: St
     assert result.session.tasks["task-001"].retries == 0
 
 
-@pytest.mark.parametrize(("workflow", "cycles"), [(None, 2), ("flow", 1)])
-def test_commits_that_are_gone_from_git_are_made_again(stage: Stage, workflow: str | None, cycles: int) -> None:
+@pytest.mark.parametrize("workflow", [None, "flow"])
+def test_commits_that_are_gone_from_git_are_made_again(stage: Stage, workflow: str | None) -> None:
     """Refs deleted and objects pruned: before, every resume ended with "bad object"."""
     stage.play(task(1), task(2))
     _leave_at_changeset(stage, workflow)
@@ -219,8 +219,8 @@ def test_commits_that_are_gone_from_git_are_made_again(stage: Stage, workflow: s
         stage.git("update-ref", "-d", ref)
     stage.git("reflog", "expire", "--expire=now", "--all")
     stage.git("gc", "-q", "--prune=now")
-    result = stage.resume({"session": ["continue"]})
-    assert (result.session.outcome, result.session.cycle) == ("completed", cycles)
+    result = stage.resume()
+    assert (result.session.outcome, result.session.cycle) == ("completed", 1)
     assert "task-001, task-002" in " ".join(result.warnings)
     assert [result.session.tasks[f"task-00{n}"].retries for n in (1, 2)] == [0, 0]
     assert "attempt 2" in stage.read("src/1.txt")

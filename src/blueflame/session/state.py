@@ -101,6 +101,7 @@ class Session:
     proceeding: bool = False
     proceeded: bool = False  # a person asked for it in this cycle: no further tasks are started in it
     work_waves: int = 0  # waves of this cycle in which agents made something
+    redoing: bool = False  # commits of tasks are gone: with a barrier, work comes again in this cycle
 
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
@@ -332,7 +333,8 @@ def list_stages_ahead(session: Session) -> Sequence[int]:
     """Return the positions after the current wave; all of them before the first wave.
 
     Where dependents wait for a verdict, it can let more tasks start: work comes again after the last verdicts. So it
-    does where a task is made in several stages: others waited for its locks until the last of them.
+    does where a task is made in several stages: others waited for its locks until the last of them. It also comes
+    again when work is gone.
     """
     stages = session.workflow.task_stages
     every = range(len(stages))
@@ -342,7 +344,8 @@ def list_stages_ahead(session: Session) -> Sequence[int]:
     waits = session.limits.dependents == REVIEWED and stages[session.position].duty is Duty.JUDGE
     several = not session.workflow.is_made(0)
     is_last = all(stages[n].duty is Duty.MERGE for n in ahead)
-    return every if is_last and (waits or several) and not session.proceeded else ahead
+    again = session.redoing or (is_last and (waits or several))
+    return every if again and not session.proceeded else ahead
 
 
 def build_validation_key(session: Session) -> str:

@@ -48,6 +48,7 @@ from blueflame.session.state import Phase, Session, build_validation_key, list_s
 def _apply_orchestrator_started(session: Session, event: OrchestratorStarted, _at: float) -> None:
     """A scan under way has ended with the last orchestrator; a resolution whose commit is gone resolves nothing."""
     session.stopping, session.stop_now = "", False
+    session.redoing = session.redoing or not session.tasks.keys().isdisjoint(event.missing)
     gone = {session.attempts[name].attempt.agent_id for name in event.missing if name in session.attempts}
     for name in session.merging:
         record = session.changesets[name]
@@ -121,7 +122,7 @@ def _apply_cycle_started(session: Session, event: CycleStarted, _at: float) -> N
     session.cycle, session.cycle_open = event.cycle, True
     move_base(session, event.base_sha)
     session.wave, session.position, session.proceeding = "", -1, False
-    session.proceeded, session.work_waves = False, 0
+    session.proceeded, session.work_waves, session.redoing = False, 0, False
 
 
 def _apply_wave_started(session: Session, event: WaveStarted, _at: float) -> None:
@@ -132,6 +133,7 @@ def _apply_wave_started(session: Session, event: WaveStarted, _at: float) -> Non
     if not session.cycle_open or event.cycle != session.cycle or position not in list_stages_ahead(session):
         return
     session.wave, session.position, session.proceeding = event.stage, position, False
+    session.redoing = session.redoing and position > 0
     session.work_waves += stages[position].duty is Duty.MAKE
     key = build_validation_key(session)
     if stages[position].duty is Duty.JUDGE and key not in session.hooks_ran:
