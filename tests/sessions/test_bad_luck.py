@@ -103,6 +103,17 @@ def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stag
     assert result.session.outcome == "completed"
 
 
+def test_an_attempt_whose_records_are_removed_when_it_ends_is_lost_and_tried_again(stage: Stage) -> None:
+    """As by `git clean`, before its result is read: without them it cannot be judged."""
+    folder = f"'{stage.root}/.blueflame/attempts/{{session}}.{{task}}.worker.{{attempt}}'"
+    first = [*writes("src/1.txt", "one"), {"run": f"rm {folder}/policy.json"}]
+    stage.play(task(1), workers={1: {"1": first, "*": writes("src/1.txt", "one")}})
+    result = stage.run()
+    assert result.session.outcome == "completed"
+    assert [ended.ended.ending for ended in result.of(AttemptEnded)] == [Ending.LOST, Ending.PASSED]
+    assert result.session.tasks["task-001"].retries == 0
+
+
 def _end(stage: Stage, attempt: str) -> None:
     """The way a cancel does it, and wait until it has ended."""
 

@@ -24,6 +24,7 @@ from blueflame.git.tripwire import REPOSITORY_TOUCHED
 from blueflame.git.untrusted.damage import find_checkout_damage
 from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
+    BLAMELESS,
     COMMITTING,
     UNAVAILABLE,
     WITHOUT_TASK,
@@ -99,6 +100,7 @@ RESULT_READERS = {
 SPOILT_BY_MACHINE = frozenset(
     {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
 )
+RECORDS = ("launch.json", "policy.json", "outcome.json")  # of ours, in the folder of each attempt that has ended
 MAX_ERROR_CHARS = 500
 READ_ONLY = "read-only file system"
 BLOCKED_FIX = "in the sandbox nothing can write what permissions.blocked_paths names: take the file out there"
@@ -371,6 +373,9 @@ def _find_interference(
     if {each.rule for each in ended.violations} == {REPOSITORY_TOUCHED}:
         touched = "; ".join(f"{each.path} was {each.detail}" for each in ended.violations)
         return f"in your repository {touched}. If it was not you, look at it before you go on"
+    folder = context.engine.mirror(attempt.id)
+    if not ended.passed and ending not in BLAMELESS and not all((folder / name).exists() for name in RECORDS):
+        return f"{folder} was removed"
     audit = context.paths.audit(attempt.agent_id)
     if ending is Ending.UNWATCHED and not audit.exists():
         return f"{audit} was removed: what it did is unknown"
