@@ -340,6 +340,9 @@ def test_continuing_with_the_next_cycle_does_not_raise_the_ceiling() -> None:
     assert world.session.outcome == "max_cycles"
     assert [attempt.n for attempt in made(world)] == [1, 2, 3]
     assert states(world) == {"task-001": TaskState.FAILED, "task-002": TaskState.BLOCKED}
+    titles = [each.gate.title for each in events(world, GateOpened) if each.gate.subject.startswith("cycle-")]
+    assert "2 tasks left. Continue?" in titles[0]
+    assert "'blueflame retry' grants one: task-001" in titles[-1]
 
 
 def test_a_task_at_its_ceiling_is_asked_about_when_the_session_continues() -> None:

@@ -41,7 +41,7 @@ from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, pars
 from blueflame.session.overlaps import describe_overlap, order_by_start
 from blueflame.session.plan_problems import find_new_plan_problems
 from blueflame.session.rate_limits import ACCOUNT_KINDS, describe_parked
-from blueflame.session.retries import truncate_text
+from blueflame.session.retries import list_spent, truncate_text
 from blueflame.session.state import Session
 
 MAX_TITLE_CHARS = 200  # of a question; the evidence has all of it
@@ -190,7 +190,9 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
 def open_session_gate(session: Session, cycle: int) -> GateOpened:
     counts = {state.value: session.count_in_state(state) for state in TaskState if session.count_in_state(state)}
     left = len(session.unfinished)
-    title = f"Cycle {cycle} is over, {_count_tasks(left)} left. Continue?"
+    spent = list_spent(session) if session.limits.on_exhausted != "ask" else ()  # else the next gates are about them
+    why = f" (no attempt is left by limits.max_attempts, and 'blueflame retry' grants one: {', '.join(spent)})"
+    title = f"Cycle {cycle} is over, {_count_tasks(left)} left{why if spent else ''}. Continue?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": format_session_budget(session)}
     without = set() if session.workflow.is_planned else {"replan"}
     return _open_gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
