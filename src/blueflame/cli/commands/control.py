@@ -158,7 +158,11 @@ def add(
     help="Path that it may write; repeatable [default: as before].",
 )
 @click.option("--workflow", "-w", help="Workflow of a new session [default: that of the configuration].")
-@click.option("--allow-dirty", is_flag=True, help="Start a new session even if the checkout has changes.")
+@click.option(
+    "--allow-dirty",
+    is_flag=True,
+    help="Start even if the checkout has changes; a landing there waits until it has none.",
+)
 @session_option
 @foreground_options
 def fix(

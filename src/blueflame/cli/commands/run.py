@@ -54,7 +54,11 @@ tier_option = click.option(
 @override_options
 @click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
 @click.option("--fresh", is_flag=True, help="Abandon an unfinished session without asking.")
-@click.option("--allow-dirty", is_flag=True, help="Start even if the checkout has changes.")
+@click.option(
+    "--allow-dirty",
+    is_flag=True,
+    help="Start even if the checkout has changes; a landing there waits until it has none.",
+)
 @click.option("--detach", is_flag=True, help="Hand the request to the house ('blueflame serve') and return.")
 @click.option("--request-id", default="", hidden=True, help="Of the house: a request has at most one session.")
 @foreground_options
