@@ -145,7 +145,8 @@ def _read_result(
     if isinstance(found, CollectedResult) and broken:
         strays = {each.path for each in broken} & find_setup_changes(context, finished)
         if strays:
-            reset, found = tuple(sorted(strays)), put_back(context, finished, found, strays)
+            reset, ref = tuple(sorted(strays)), _get_result_ref(finished.attempt)
+            found = put_back(context.repo, finished.base, found, strays, ref)
             broken = _list_violations(context, finished, found, left, find_more)
     if isinstance(found, CollectedResult) and is_worded_wrongly(broken):
         found, broken = _reword_commits(context, session, finished, found)

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from blueflame.git.merge import find_tree
 from blueflame.git.rebase import reset_paths
+from blueflame.git.repository import Repository
 from blueflame.git.results import CollectedResult, NoResult, list_commits, set_ref
 from blueflame.git.steps import compare_trees
 from blueflame.git.untrusted.status import parse_status
-from blueflame.model.ids import build_attempt_ref
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 
 
@@ -40,12 +40,11 @@ def _list_changed(context: SessionContext, before: str, after: str) -> frozenset
 
 
 def put_back(
-    context: SessionContext, finished: FinishedAttempt, found: CollectedResult, paths: Iterable[str]
+    repo: Repository, base: str, found: CollectedResult, paths: Iterable[str], ref: str
 ) -> CollectedResult | NoResult:
-    """Take the changes of these paths out of the commits of a result, and keep that as the result."""
-    repo, attempt = context.repo, finished.attempt
-    tip = reset_paths(repo, finished.base, found.tip, paths)
-    if tip == finished.base:
+    """Take the changes of these paths out of the commits of a result, and keep that as `ref`."""
+    tip = reset_paths(repo, base, found.tip, paths)
+    if tip == base:
         return NoResult(reason="its commits change only what the setup had changed")
-    set_ref(repo, build_attempt_ref(attempt.session, attempt.subject, attempt.n, attempt.key), tip)
-    return CollectedResult(tip=tip, commits=list_commits(repo, finished.base, tip))
+    set_ref(repo, ref, tip)
+    return CollectedResult(tip=tip, commits=list_commits(repo, base, tip))
