@@ -8,7 +8,7 @@ KILLS ?= 600
 SEED ?=
 TORTURED := benchmarks/results/torture$(SEED).json
 # more than the cores of CI, for many tests wait for processes; each worker takes ten seconds of processor time
-WORKERS ?= 5
+WORKERS ?= 6
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 COLLECTED := .hypothesis/constants
 
